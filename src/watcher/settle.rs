@@ -332,8 +332,14 @@ impl<B: Backend> Tracker<B> {
             if !state.tree.is_alive(missing.node) || state.tree.parent(missing.node).is_some() {
                 continue;
             }
-            if missing.moved && state.recording {
-                // It left the tree, and nobody knows what files were in it.
+            // If it left the tree, nobody knows what files were in it. If it was removed,
+            // each thing in it was, and told of it; unless the file system can remove a
+            // whole tree at once (a btrfs subvolume).
+            let doubted = &state.doubted;
+            let at_once = !state
+                .tree
+                .all_below(missing.node, &mut |node| doubted.contains(&node));
+            if (missing.moved || at_once) && state.recording {
                 state.journal.record_everything();
             }
             state
