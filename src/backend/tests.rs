@@ -549,27 +549,111 @@ fn what_nobody_asks_for_is_taken_in(place: &Place, backend: Box<dyn Backend>) {
     assert_eq!(changes(&mut tracker, &mut at), paths(&["n7/sub/f"]));
 }
 
+/// A directory takes the place of an empty one that somebody still holds open, so that
+/// its end is told of late.
+fn a_directory_comes_over_an_empty_one(place: &Place, backend: Box<dyn Backend>) {
+    fs::create_dir_all(place.tree("empty")).unwrap();
+    let (mut tracker, mut at) = begin(place, backend);
+    let held = fs::File::open(place.tree("empty")).unwrap();
+    fs::rename(place.tree("a"), place.tree("empty")).unwrap();
+    changes(&mut tracker, &mut at);
+    fs::write(place.tree("empty/x/y/f"), "2").unwrap();
+    assert_eq!(changes(&mut tracker, &mut at), paths(&["empty/x/y/f"]));
+    drop(held);
+    fs::remove_file(place.tree("empty/x/y/f")).unwrap();
+    assert_eq!(changes(&mut tracker, &mut at), paths(&["empty/x/y/f"]));
+    fs::write(place.tree("empty/direct"), "2").unwrap();
+    assert_eq!(changes(&mut tracker, &mut at), paths(&["empty/direct"]));
+}
+
+/// Somebody renames, makes and removes directories while the tracker looks at them. What
+/// is there in the end is watched in the end.
+fn what_changes_during_a_look_is_watched_in_the_end(place: &Place, backend: Box<dyn Backend>) {
+    let (mut tracker, mut at) = begin(place, backend);
+    let dir = place.tree("");
+    for round in 0..60u64 {
+        let dir = dir.clone();
+        let other = std::thread::spawn(move || {
+            let mut dice = dice(round + 1);
+            for _ in 0..150 {
+                let one = dir.join(some_path(&mut dice));
+                let two = dir.join(some_path(&mut dice));
+                let _ = match dice(5) {
+                    0 => fs::create_dir_all(&one),
+                    1 | 2 => fs::rename(&one, &two),
+                    3 => fs::remove_dir_all(&one),
+                    _ => fs::write(one.join("f"), "x"),
+                };
+            }
+        });
+        while !other.is_finished() {
+            tracker.pump_unasked(Instant::now() + LIMIT);
+        }
+        other.join().unwrap();
+        changes(&mut tracker, &mut at);
+        // A late end of something can still come.
+        changes(&mut tracker, &mut at);
+        let mut probes: Vec<String> = Vec::new();
+        for path in directories(&place.tree("")) {
+            fs::write(place.tree(&path).join("probe"), round.to_string()).unwrap();
+            probes.push(format!("{path}probe"));
+        }
+        let named = changes(&mut tracker, &mut at).unwrap_or_default();
+        for probe in probes {
+            assert!(named.contains(&probe), "{round}: {probe}: {named:?}");
+        }
+    }
+}
+
+/// Every directory below `dir`, with a slash at its end.
+fn directories(dir: &Path) -> Vec<String> {
+    let mut all = vec![String::new()];
+    let mut at = 0;
+    while at < all.len() {
+        for entry in fs::read_dir(dir.join(&all[at])).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                all.push(format!(
+                    "{}{}/",
+                    all[at],
+                    entry.file_name().to_string_lossy()
+                ));
+            }
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Numbers below what is asked for, the same each time (xorshift).
+fn dice(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut state = 0x1234_5678_9abc_def1 ^ (seed << 20);
+    move |n| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 33) % n
+    }
+}
+
+/// A path of one to three parts.
+fn some_path(dice: &mut dyn FnMut(u64) -> u64) -> String {
+    let parts: Vec<_> = (0..=dice(3))
+        .map(|_| ["p", "q", "r"][dice(3) as usize])
+        .collect();
+    parts.join("/")
+}
+
 /// Random changes against what lstat says: whatever differs is named, or everything is.
 fn random_changes_are_never_missed(place: &Place, backend: Box<dyn Backend>) {
     let (mut tracker, mut at) = begin(place, backend);
-    let mut seed: u64 = 0x1234_5678_9abc_def1;
-    let mut dice = |n: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        (seed >> 33) % n
-    };
+    let mut dice = dice(0);
     let mut before = snapshot(&place.tree(""));
     let (mut exact, mut everything) = (0, 0);
     for round in 0..400 {
         for _ in 0..=dice(6) {
-            let mut path = || {
-                let parts: Vec<_> = (0..=dice(3))
-                    .map(|_| ["p", "q", "r"][dice(3) as usize])
-                    .collect();
-                place.tree(&parts.join("/"))
-            };
-            let (one, two) = (path(), path());
+            let one = place.tree(&some_path(&mut dice));
+            let two = place.tree(&some_path(&mut dice));
             let _ = match dice(8) {
                 0 | 1 => fs::write(&one, dice(1000).to_string()),
                 2 | 3 => fs::create_dir_all(&one),
@@ -665,6 +749,8 @@ macro_rules! contract {
                 a_removed_top_is_gone
                 an_unreadable_directory_is_named_until_it_can_be_read
                 what_nobody_asks_for_is_taken_in
+                a_directory_comes_over_an_empty_one
+                what_changes_during_a_look_is_watched_in_the_end
                 random_changes_are_never_missed
             );
         }
