@@ -512,3 +512,86 @@ fn start_error(error: io::Error) -> StartError {
         _ => StartError::Other(error),
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use crate::backend::tests::Place;
+
+    fn notify(place: &Place) -> Notify {
+        Notify::new(place.disk(), &place.state(), OsStr::new("0123456789abcdef"))
+    }
+
+    fn files(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_cookie_is_made_for_a_drain_and_for_nothing_else() {
+        let place = Place::new();
+        let left = place.state().join("0123456789abcdef.cookie-1");
+        let foreign = place.state().join("fedcba9876543210.cookie-1");
+        std::fs::write(&left, "").unwrap();
+        std::fs::write(&foreign, "").unwrap();
+        let mut backend = notify(&place);
+        backend.restart().unwrap();
+        assert_eq!(files(&place.state()), ["fedcba9876543210.cookie-1"]);
+        backend.enter().unwrap();
+        backend.watch(b"").unwrap();
+        backend.leave();
+        for _ in 0..5 {
+            assert_eq!(backend.gather(&mut |_| {}), Drained::Some);
+        }
+        assert_eq!(backend.cookies.made(), 0);
+        assert_eq!(backend.drain(&mut |_| {}), Drained::Complete);
+        assert_eq!(backend.cookies.made(), 1);
+        assert_eq!(files(&place.state()), ["fedcba9876543210.cookie-1"]);
+    }
+
+    #[test]
+    fn without_cookies_nothing_is_vouched_for() {
+        let place = Place::new();
+        let mut backend = notify(&place);
+        backend.restart().unwrap();
+        backend.enter().unwrap();
+        backend.watch(b"").unwrap();
+        backend.leave();
+        std::fs::remove_dir(place.state()).unwrap();
+        assert_eq!(backend.drain(&mut |_| {}), Drained::Lost);
+        assert_eq!(backend.why_lost(), NO_COOKIE);
+        backend.restart().unwrap();
+        backend.enter().unwrap();
+        assert!(backend.watch(b"").is_err());
+        backend.leave();
+    }
+
+    #[test]
+    fn the_system_s_limits_are_told_apart() {
+        let error = |errno: Errno| io::Error::from(errno);
+        assert!(matches!(
+            start_error(error(Errno::EMFILE)),
+            StartError::LimitReached
+        ));
+        assert!(matches!(
+            start_error(error(Errno::ENOMEM)),
+            StartError::Other(_)
+        ));
+        assert!(matches!(
+            watch_error(error(Errno::ENOSPC)),
+            WatchError::LimitReached
+        ));
+        assert!(matches!(
+            watch_error(error(Errno::EACCES)),
+            WatchError::NoAccess
+        ));
+        assert!(matches!(
+            watch_error(error(Errno::ENOTDIR)),
+            WatchError::NotADirectory
+        ));
+    }
+}

@@ -20,13 +20,13 @@ static CWD: Mutex<()> = Mutex::new(());
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A directory of its own for one test: `tree` is the worktree, `state` our own files.
-struct Place {
+pub(super) struct Place {
     dir: PathBuf,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let alone = CWD.lock().unwrap_or_else(PoisonError::into_inner);
         let template = std::env::temp_dir().join("treewatch-test-XXXXXX");
         let dir = nix::unistd::mkdtemp(&template).unwrap();
@@ -40,11 +40,11 @@ impl Place {
         self.dir.join("tree").join(path)
     }
 
-    fn state(&self) -> PathBuf {
+    pub(super) fn state(&self) -> PathBuf {
         self.dir.join("state")
     }
 
-    fn disk(&self) -> Disk {
+    pub(super) fn disk(&self) -> Disk {
         Disk::new(&self.dir.join("tree")).unwrap()
     }
 }
@@ -254,6 +254,64 @@ fn a_watch_set_too_early_is_not_lost_silently(place: &Place, backend: &mut dyn B
                 "{round} {name}: {events:?}"
             );
         }
+    }
+}
+
+/// The same while somebody else renames it to and fro, so that every order comes up in
+/// which a watch can be set and a rename be read of.
+fn a_watch_set_during_a_rename_is_not_lost_silently(place: &Place, backend: &mut dyn Backend) {
+    fs::create_dir_all(place.tree("a/sub")).unwrap();
+    for round in 0..100 {
+        backend.restart().unwrap();
+        let mut ids = std::collections::BTreeMap::new();
+        ids.insert("", watch(backend, "").unwrap());
+        let (a, b) = (place.tree("a"), place.tree("b"));
+        let other = std::thread::spawn(move || {
+            for _ in 0..25 {
+                fs::rename(&a, &b).unwrap();
+                fs::rename(&b, &a).unwrap();
+            }
+            fs::rename(&a, &b).unwrap();
+        });
+        backend.enter().unwrap();
+        while !other.is_finished() {
+            for path in ["a", "b", "a/sub", "b/sub"] {
+                if let Ok(id) = backend.watch(path.as_bytes()) {
+                    ids.insert(path, id);
+                }
+            }
+        }
+        backend.leave();
+        other.join().unwrap();
+        ids.insert("b", watch(backend, "b").unwrap());
+        ids.insert("b/sub", watch(backend, "b/sub").unwrap());
+        loop {
+            let mut again = false;
+            let mut events = Vec::new();
+            let drained = backend.drain(&mut |event| events.push((event.what, event.watch)));
+            if drained == Drained::Lost {
+                break;
+            }
+            for path in ["b", "b/sub"] {
+                if events.contains(&(What::WatchGone, ids[path])) {
+                    ids.insert(path, watch(backend, path).unwrap());
+                    again = true;
+                }
+            }
+            if again {
+                continue;
+            }
+            for path in ["b", "b/sub"] {
+                fs::write(place.tree(path).join("f"), "x").unwrap();
+                let events = drain(backend);
+                assert!(
+                    told(&events, ids[path], What::Written, "f"),
+                    "{round} {path}: {events:?}"
+                );
+            }
+            break;
+        }
+        fs::rename(place.tree("b"), place.tree("a")).unwrap();
     }
 }
 
@@ -735,6 +793,7 @@ macro_rules! contract {
                 only_directories_are_watched_and_no_link_is_followed
                 a_directory_is_known_again_until_it_is_another
                 a_watch_set_too_early_is_not_lost_silently
+                a_watch_set_during_a_rename_is_not_lost_silently
                 a_guarded_directory_tells_what_goes_and_wakes_for_nothing_else
                 nothing_of_before_comes_after_a_restart
                 an_unwatched_directory_is_silent
