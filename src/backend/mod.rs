@@ -49,9 +49,12 @@ pub enum What {
     Attributes,
     /// The watched directory itself was deleted. No name.
     SelfDeleted,
-    /// The watched directory itself was renamed. No name.
+    /// The watched directory itself was renamed. No name. Not every backend says so.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     SelfMoved,
-    /// The file system of the watched directory was unmounted. No name.
+    /// The file system of the watched directory was unmounted. No name. Not every backend
+    /// says so.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     Unmounted,
     /// The watch is gone, whoever removed it; its id means nothing any more. No name.
     WatchGone,

@@ -35,7 +35,9 @@ use nix::unistd::{dup2_stdin, dup2_stdout, setsid};
 use crate::backend::Backend;
 use crate::backend::disk::Disk;
 use crate::backend::notify::Notify;
-use crate::config::{BackendChoice, Config};
+#[cfg(target_os = "linux")]
+use crate::config::BackendChoice;
+use crate::config::Config;
 use crate::repo::Whereabouts;
 use crate::start::Mark;
 use crate::sys;
