@@ -422,8 +422,8 @@ impl Backend for Notify {
 
     fn unwatch(&mut self, id: WatchId) {
         if let Some(session) = &mut self.session {
-            if let Some(registration) = session.registry.get(id) {
-                session.forget(&registration);
+            if let Some(path) = session.registry.get(id) {
+                session.forget(&path);
             }
         }
     }
