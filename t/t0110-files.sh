@@ -14,7 +14,7 @@ changes() {
 	shift
 	for cache in no yes; do
 		git init -q "repo-$cache"
-		if test $cache = yes; then use_untracked_cache "repo-$cache"; fi
+		if test "$cache" = yes; then use_untracked_cache "repo-$cache"; fi
 		plant "repo-$cache"
 		commit_all "repo-$cache"
 		turn_on "repo-$cache"
@@ -24,7 +24,7 @@ changes() {
 		assert_names "$@"
 		assert_names_not anchor
 		oracle "repo-$cache"
-		if test $cache = no; then oracle "repo-$cache" normal; fi
+		if test "$cache" = no; then oracle "repo-$cache" normal; fi
 	done
 }
 
