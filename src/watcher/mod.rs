@@ -91,7 +91,7 @@ pub fn begin(
         Err(error) => {
             let mark = Mark::read(files.lock()).failed_again();
             mark.write(files.lock());
-            files.log.line(format_args!(
+            files.log.begin(format_args!(
                 "cannot make the socket {}: {error}",
                 files.socket_path().display()
             ));
@@ -106,7 +106,7 @@ pub fn begin(
         BackendChoice::Inotify => Box::new(crate::backend::inotify::Inotify::new(disk)),
         _ => Box::new(crate::backend::inotify::Inotify::new(disk)),
     };
-    files.log.line(format_args!(
+    files.log.begin(format_args!(
         "started for {} (process {})",
         top.display(),
         std::process::id()
