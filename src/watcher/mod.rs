@@ -8,6 +8,7 @@
 
 pub mod clients;
 pub mod files;
+pub mod follow;
 pub mod front;
 pub mod journal;
 pub mod links;
@@ -117,6 +118,7 @@ pub fn begin(
     if let Some(first) = first {
         clients.add(first);
     }
+    let echo = files.log.is_shown().then(Default::default);
     let mut server = Server::new(Parts {
         tracker,
         listener,
@@ -126,6 +128,7 @@ pub fn begin(
         top: top.to_owned(),
         git_dir: place.git_dir,
         signals,
+        echo,
     });
     let end = server.run();
     server.end(end);

@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::clients::Clients;
 use super::files::Files;
+use super::follow::{self, Echo};
 use super::front::{self, HookAnswer};
 use super::mounts::Mounts;
 use super::remote;
@@ -91,6 +92,8 @@ pub struct Parts {
     pub git_dir: PathBuf,
     /// Becomes readable when a signal to end has come.
     pub signals: UnixStream,
+    /// In the foreground, where changes are shown.
+    pub echo: Option<Echo>,
 }
 
 /// A running watcher.
@@ -167,6 +170,13 @@ impl Server {
                         return End::Stopped;
                     }
                 }
+                let parts = &mut self.parts;
+                follow::tell(
+                    &mut parts.clients,
+                    parts.echo.as_mut(),
+                    &mut parts.tracker,
+                    pumped,
+                );
             }
             self.parts.clients.sweep();
         }
@@ -236,11 +246,7 @@ impl Server {
         if self.busy {
             return Some(Instant::now());
         }
-        let idle = self
-            .parts
-            .config
-            .idle_timeout
-            .map(|idle| self.last_query + idle);
+        let idle = self.idle_at();
         let homeless = self.homeless_since.map(|since| since + HOMELESS);
         let patience = (!self.parts.clients.asking().is_empty()).then(|| Instant::now() + SLICE);
         [
@@ -254,6 +260,13 @@ impl Server {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// When it ends for want of work; not while somebody follows.
+    fn idle_at(&self) -> Option<Instant> {
+        let idle = self.parts.config.idle_timeout?;
+        let followed = !self.parts.clients.following().is_empty();
+        (!followed).then(|| self.last_query + idle)
     }
 
     /// Whether events are to be taken in now, though nobody asks.
@@ -398,12 +411,7 @@ impl Server {
 
     fn timers(&mut self) -> Option<End> {
         let now = Instant::now();
-        if self
-            .parts
-            .config
-            .idle_timeout
-            .is_some_and(|idle| now >= self.last_query + idle)
-        {
+        if self.idle_at().is_some_and(|at| now >= at) {
             return Some(End::Idle);
         }
         if self
@@ -474,7 +482,7 @@ impl Server {
                     .get_mut(index)
                     .answer(Status::Ok, &answer.bytes);
             }
-            Kind::Follow => client.answer(Status::Bad, b"not spoken here"),
+            Kind::Follow => self.parts.clients.begin_following(index),
         }
         false
     }
