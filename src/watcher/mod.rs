@@ -35,6 +35,7 @@ use nix::unistd::{dup2_stdin, dup2_stdout, setsid};
 
 use crate::backend::Backend;
 use crate::backend::disk::Disk;
+use crate::backend::notify::Notify;
 use crate::config::{BackendChoice, Config};
 use crate::repo::Whereabouts;
 use crate::start::Mark;
@@ -105,7 +106,7 @@ pub fn begin(
     let backend: Box<dyn Backend> = match config.backend {
         #[cfg(target_os = "linux")]
         BackendChoice::Inotify => Box::new(crate::backend::inotify::Inotify::new(disk)),
-        _ => Box::new(crate::backend::inotify::Inotify::new(disk)),
+        _ => Box::new(Notify::new(disk, files.dir(), files.name())),
     };
     files.log.begin(format_args!(
         "started for {} (process {})",

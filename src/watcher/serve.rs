@@ -154,7 +154,7 @@ impl Server {
             let asking = self.parts.clients.asking();
             let mut pumped = None;
             if !asking.is_empty() || self.busy || self.is_due(woken.events) {
-                pumped = Some(self.pump());
+                pumped = Some(self.pump(!asking.is_empty()));
             }
             if let Some(end) = self.timers() {
                 return end;
@@ -281,16 +281,16 @@ impl Server {
         }
     }
 
-    fn pump(&mut self) -> Pumped {
+    fn pump(&mut self, asked: bool) -> Pumped {
         self.gather_until = None;
         // A mount may have come between the last poll and a request.
         if self.mounts.woken() {
             self.look_at_mounts();
         }
         let resyncs = self.parts.tracker.resyncs().0;
-        let mut pumped = self.parts.tracker.pump(Instant::now() + SLICE);
+        let mut pumped = self.pump_once(asked);
         if pumped == Pumped::NoTop && self.relocate() {
-            pumped = self.parts.tracker.pump(Instant::now() + SLICE);
+            pumped = self.pump_once(asked);
         }
         self.busy = pumped == Pumped::Busy;
         if self.parts.tracker.resyncs().0 != resyncs {
@@ -298,6 +298,15 @@ impl Server {
         }
         self.note_phase();
         pumped
+    }
+
+    fn pump_once(&mut self, asked: bool) -> Pumped {
+        let until = Instant::now() + SLICE;
+        if asked {
+            self.parts.tracker.pump(until)
+        } else {
+            self.parts.tracker.pump_unasked(until)
+        }
     }
 
     fn note_phase(&mut self) {
@@ -502,7 +511,9 @@ impl Server {
                 Some(if fits { answer } else { front::unknown() })
             }
             Pumped::Busy if began.elapsed() < PATIENCE => None,
-            Pumped::Busy | Pumped::NoTop | Pumped::Degraded => Some(front::unknown()),
+            Pumped::Busy | Pumped::Idle | Pumped::NoTop | Pumped::Degraded => {
+                Some(front::unknown())
+            }
         }
     }
 
