@@ -73,6 +73,11 @@ impl Files {
         self.dir.join(&self.socket)
     }
 
+    /// What the names of all of them begin with, and of nobody else's.
+    pub fn name(&self) -> &OsStr {
+        Path::new(&self.socket).file_stem().unwrap_or(&self.socket)
+    }
+
     /// Where the directory is.
     pub fn dir(&self) -> &Path {
         &self.dir

@@ -9,6 +9,7 @@
 pub mod census;
 pub mod clients;
 pub mod files;
+pub mod follow;
 pub mod front;
 pub mod journal;
 pub mod limits;
@@ -37,6 +38,7 @@ use nix::unistd::{dup2_stdin, dup2_stdout, setsid};
 
 use crate::backend::Backend;
 use crate::backend::disk::Disk;
+use crate::backend::notify::Notify;
 use crate::config::{BackendChoice, Config};
 use crate::repo::Whereabouts;
 use crate::sys;
@@ -92,7 +94,7 @@ pub fn begin(
     let listener = match files.bind() {
         Ok(listener) => listener,
         Err(error) => {
-            files.log.line(format_args!(
+            files.log.begin(format_args!(
                 "cannot make the socket {}: {error}",
                 files.socket_path().display()
             ));
@@ -104,10 +106,10 @@ pub fn begin(
     let backend: Box<dyn Backend> = match config.backend {
         #[cfg(target_os = "linux")]
         BackendChoice::Inotify => Box::new(crate::backend::inotify::Inotify::new(disk)),
-        _ => Box::new(crate::backend::inotify::Inotify::new(disk)),
+        _ => Box::new(Notify::new(disk, files.dir(), files.name())),
     };
     files.sweep_left_over();
-    files.log.line(format_args!(
+    files.log.begin(format_args!(
         "started for {} (process {})",
         top.display(),
         std::process::id()
@@ -118,6 +120,7 @@ pub fn begin(
     if let Some(first) = first {
         clients.add(first);
     }
+    let echo = files.log.is_shown().then(Default::default);
     let mut server = Server::new(Parts {
         tracker,
         listener,
@@ -127,6 +130,7 @@ pub fn begin(
         top: top.to_owned(),
         git_dir: place.git_dir,
         signals,
+        echo,
     });
     let end = server.run();
     server.end(end);
