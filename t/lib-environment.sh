@@ -65,6 +65,8 @@ new_home() {
 			defaultBranch = main
 		[advice]
 			detachedHead = false
+			addEmbeddedRepo = false
+			sparseIndexExpanded = false
 		[gc]
 			auto = 0
 		[maintenance]
@@ -85,7 +87,8 @@ remove() {
 
 # The pids of the processes that run this file's copy of the program.
 our_processes() {
-	find /proc -maxdepth 2 -path '/proc/[0-9]*/exe' -lname "$TREEWATCH*" 2>/dev/null |
+	# A process that ends while find looks makes find fail, and is none of them.
+	{ find /proc -maxdepth 2 -path '/proc/[0-9]*/exe' -lname "$TREEWATCH*" 2>/dev/null || :; } |
 		sed 's|/proc/\([0-9]*\)/exe|\1|'
 }
 
@@ -132,10 +135,13 @@ stop_watchers() {
 			) || code=$?
 		done <"$place/home/watched"
 	fi
-	test "$code" = 0 || echo "treewatch stop failed with $code"
+	local end=$((SECONDS + 10))
+	if test "$code" != 0; then
+		echo "treewatch stop failed with $code"
+		end=$SECONDS
+	fi
 
 	left=$(our_processes)
-	local end=$((SECONDS + 10))
 	while test -n "$left" && test "$SECONDS" -lt "$end"; do
 		sleep 0.02 # the step of this poll
 		left=$(our_processes)
