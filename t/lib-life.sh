@@ -99,13 +99,12 @@ inotify_watches() {
 	cat "/proc/$1"/fdinfo/* 2>/dev/null | grep -c '^inotify wd:' || :
 }
 
-# directories COUNT DIR: make so many, 100 in each of COUNT/100, with a file in
-# each hundredth.
+# directories COUNT DIR: make COUNT/100 with a file and 100 directories in each.
 directories() {
 	perl -e '
 		my ($count, $dir) = @ARGV;
 		mkdir $dir;
-		for my $i (0 .. $count / 101 - 1) {
+		for my $i (0 .. $count / 100 - 1) {
 			mkdir "$dir/$i" or die "$dir/$i: $!";
 			mkdir "$dir/$i/$_" or die for 1 .. 100;
 			open my $file, ">", "$dir/$i/file" or die;
