@@ -70,6 +70,8 @@ test_poll() {
 	local limit=$1 code said
 	shift
 	local end=$((SECONDS + limit + 1))
+	# A try that fails is nothing to report.
+	trap - ERR
 	while :; do
 		# A subshell with -e of its own, not a condition: a condition would
 		# switch -e off for everything called in it.
@@ -79,10 +81,12 @@ test_poll() {
 		set -e
 		if test "$code" = 0; then
 			if test -n "$said"; then printf '%s\n' "$said"; fi
+			trap say_where ERR
 			return 0
 		fi
 		if test "$SECONDS" -ge "$end"; then
 			printf '%s\n' "$said"
+			trap say_where ERR
 			fail "did not come true within $limit seconds: $*"
 			return
 		fi
