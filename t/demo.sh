@@ -90,7 +90,8 @@ say
 
 # One run each for warming up; the first with treewatch starts the watcher.
 git_without status --porcelain >/dev/null
-if "$treewatch" status --json "$repo" 2>/dev/null | grep -q '"state": *"not-running"'; then
+running=$("$treewatch" status --json "$repo" || :)
+if [[ $running =~ \"state\":\ *\"not-running\" ]]; then
 	started=1
 	if ! test -e "$git_dir/treewatch"; then made=$git_dir/treewatch; fi
 fi

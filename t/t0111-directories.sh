@@ -32,15 +32,23 @@ in_both_after_loss() {
 	done
 }
 
+# The same for what renames directories: exact over inotify, which watches what is
+# renamed; notify watches paths, and has to begin anew.
+renaming_in_both() {
+	if watches_inodes; then in_both "$@"; else in_both_after_loss "$@"; fi
+}
+
+watches_inodes() { test "$(git config treewatch.backend)" = inotify; }
+
 test_a_directory_renamed_twice_shows_what_changes_two_levels_below() {
 	make_both
 	move() { mv "$1" "$2"; }
 	edit() { echo edit >>"$1"; }
 	make() { echo new >"$1"; }
-	in_both move dir b
+	renaming_in_both move dir b
 	in_both edit b/sub/deep/file
 	in_both make b/sub/deep/new
-	in_both move b c
+	renaming_in_both move b c
 	in_both edit c/sub/deep/file
 	in_both make c/sub/deep/newer
 	in_both edit c/sub/file
@@ -58,8 +66,8 @@ test_a_change_below_a_renamed_directory_is_named_by_its_new_path() {
 	token=$(answer_token)
 	mv repo/b/sub repo/other/sub
 	ask repo "$token"
-	assert_names b/sub other/sub/deep/file
-	token=$(answer_token)
+	if watches_inodes; then assert_names b/sub other/sub/deep/file; fi
+	token=$(exact_token repo)
 	echo edit >>repo/other/sub/deep/file
 	ask repo "$token"
 	assert_names other/sub/deep/file
@@ -75,7 +83,7 @@ test_a_renamed_directory_and_a_change_below_it_before_anyone_asks() {
 		echo edit >>c/sub/file
 		echo new >c/sub/deep/new
 	}
-	in_both it
+	renaming_in_both it
 }
 
 test_an_old_name_made_anew_after_a_rename() {
@@ -91,7 +99,7 @@ test_an_old_name_made_anew_after_a_rename() {
 		echo more >>moved/sub/deep/file
 		echo new >dir/sub/new
 	}
-	in_both it
+	renaming_in_both it
 	in_both more
 }
 
@@ -106,7 +114,7 @@ test_two_directories_swapped() {
 		echo more >>other/sub/deep/file
 		echo more >>dir/file
 	}
-	in_both it
+	renaming_in_both it
 	in_both more
 }
 
@@ -222,7 +230,8 @@ test_a_removed_tree_and_the_same_made_again() {
 	}
 	in_both remove_it
 	in_both again
-	in_both churn
+	# What went before it was looked at may cost one answer of everything.
+	in_both_after_loss churn
 	in_both remove_it
 	in_both again
 }

@@ -17,7 +17,8 @@ json() {
 }
 
 state_is() {
-	"$TREEWATCH" status --json "$2" >"$HOME/status"
+	# Its exit code says the same in short, and is not looked at here.
+	"$TREEWATCH" status --json "$2" >"$HOME/status" || :
 	equal "$1" "$(json "$HOME/status" '$j->{state}')" state
 }
 
@@ -252,7 +253,7 @@ test_query_with_the_request_on_stdin() {
 	equal false "$(json out '$j->{everything}')" everything
 	equal 1 "$(json out 'scalar grep { $_ eq "dir/file" } @{$j->{paths}}')" 'dir/file'
 	local bad
-	for bad in '' '{' '[]' '{"version":1,"token":"x"}' '{"version":2}' '{"version":2,"token":7}' 'null'; do
+	for bad in '' '{' '[]' '{"version":1,"token":"x"}' '{"version":2,"token":7}' 'null' '[2,"x"]'; do
 		printf %s "$bad" >request
 		must_fail "$TREEWATCH" query --json - repo <request >out 2>err
 		empty out
