@@ -22,7 +22,7 @@ checkout_watched () {
 	checkout_before=0
 	test -z "$checkout_pid" || checkout_before=$(cpu_ns "$checkout_pid")
 	# shellcheck disable=SC2086
-	"$BIN/timer" -n "$2" -w 0 $checkout_git checkout -q "$3" ::: $checkout_git checkout -q base \
+	"$BIN/timer" -n "$2" -w 0 -t same $checkout_git checkout -q "$3" ::: $checkout_git checkout -q base \
 		>"$PERF_DIR/checkout" || return 1
 	$checkout_git checkout -q base
 	unset GIT_INDEX_FILE

@@ -2,7 +2,8 @@
  * Times short commands: fork, exec, read their stdout to the end, wait; as git does
  * with a hook.
  *
- *   timer [-n RUNS] [-w WARMUPS] [-o pipe|null|FILE] COMMAND [ARG...] [::: COMMAND ...]
+ *   timer [-n RUNS] [-w WARMUPS] [-o pipe|null|FILE] [-t turns|same] COMMAND [ARG...]
+ *         [::: COMMAND [ARG...]]...
  *
  * prints one line a run: "INDEX WALL_NS USER_US SYS_US MINOR_FAULTS MAJOR_FAULTS", INDEX
  * being the command's place in the arguments.
@@ -10,7 +11,7 @@
  * Why not hyperfine: it cannot interleave two commands, keeps no page faults, and its
  * own work between runs is of the size of what is measured here (half a millisecond).
  * Why it is fair: the commands take turns within every round, each round begins with
- * another one, nothing but the clock is read between start and end. posix_spawn (vfork)
+ * another one (unless "-t same": commands that undo each other), nothing but the clock is read between start and end. posix_spawn (vfork)
  * makes the start cost the same whatever the timer has in memory.
  * What it does not show: git's own fork, which copies page tables of a big index; see
  * the part "query".
@@ -94,7 +95,7 @@ static void run(char **argv, const char *out, struct sample *s)
 
 int main(int argc, char **argv)
 {
-	int runs = 10, warmups = 2, count = 0, i, k, at;
+	int runs = 10, warmups = 2, turns = 1, count = 0, i, k, at;
 	const char *out = "pipe";
 	char ***commands = calloc((size_t)argc + 1, sizeof(*commands));
 	struct sample *all;
@@ -108,6 +109,8 @@ int main(int argc, char **argv)
 			warmups = atoi(argv[at + 1]);
 		else if (argv[at][1] == 'o')
 			out = argv[at + 1];
+		else if (argv[at][1] == 't')
+			turns = strcmp(argv[at + 1], "same");
 		else
 			return 2;
 	}
@@ -125,7 +128,7 @@ int main(int argc, char **argv)
 		die("calloc");
 	for (i = -warmups; i < runs; i++)
 		for (k = 0; k < count; k++) {
-			int which = (k + i + warmups) % count;
+			int which = turns ? (k + i + warmups) % count : k;
 			struct sample s;
 
 			run(commands[which], out, &s);
