@@ -5,7 +5,7 @@
 # Fair: the same tree for all, one watcher at a time, in turns. "find" is find . -type d
 # into /dev/null. "builtin" is git fsmonitor--daemon start, which returns when its walk is
 # done; "watchman" is watch and a clock with its walk behind it; "treewatch" is from the
-# start of "treewatch start" until a query, asked every 2 ms over the socket, is exact.
+# first call of the hook until a query, asked every 2 ms over the socket, is exact.
 # The first status begins with no watcher running and an index just copied; "none" is the
 # same without a monitor.
 # Not shown: a cold disk cache (it is the disk's time then); the time a second first
@@ -40,7 +40,7 @@ start_size () {
 				start_ns=$(($("$BIN/client" now) - start_t0))
 				peer_stop watchman "$start_tree" ;;
 			treewatch)
-				"$TREEWATCH" start "$start_tree" >/dev/null || return 1
+				treewatch_start "$start_tree" || return 1
 				started="$started treewatch:$start_tree"
 				start_ns=$(treewatch_exact "$start_tree" "$start_t0") || return 1
 				peer_stop treewatch "$start_tree" ;;
@@ -69,7 +69,7 @@ start_size () {
 			record part=start what="first git status" variant="no watcher before" group=all \
 				size="$1" peer="$start_peer" unit=ns || return 1
 			case $start_peer in
-			treewatch) "$TREEWATCH" stop "$start_tree" >/dev/null ;;
+			treewatch) treewatch_stop "$start_tree" ;;
 			builtin) $GIT fsmonitor--daemon stop >/dev/null ;;
 			esac
 		done

@@ -20,7 +20,7 @@ do
 		"$BIN/client" many "$clients_tree" "${clients_who#*:}" "$clients_token" 64 200 \
 			>"$PERF_DIR/clients" || exit 1
 		{ grep -c fail "$PERF_DIR/clients" || true; } |
-		record part=clients what=failures variant="64 x 200, round $clients_round" group=all \
+		record part=clients what=failures variant="64 x 200" group=all \
 			size=100k peer="${clients_who%%:*}" unit=count
 		sort -n "$PERF_DIR/clients" | awk '
 			{ v[NR] = $1 }

@@ -4,7 +4,10 @@
  *
  *   client header TOP                 the request's 32 bytes as hexadecimal digits
  *   client once   TOP SOCKET TOKEN    the answer's body, on stdout
- *   client lat    TOP SOCKET TOKEN N  N queries in turn; a line each: "SEND_NS ALL_NS BYTES"
+ *   client status TOP SOCKET          what the watcher says of itself (JSON)
+ *   client stop   TOP SOCKET          ends the watcher
+ *   client lat    TOP SOCKET TOKEN N [WARMUPS]   N queries in turn, after 20 not counted;
+ *                                     a line each: "SEND_NS ALL_NS BYTES"
  *   client many   TOP SOCKET TOKEN CLIENTS N   CLIENTS processes at once, N queries each;
  *                                     a line each: "ALL_NS ok|fail"
  *   client exact  TOP SOCKET T0_NS    asks until an answer is exact; nanoseconds since T0
@@ -118,12 +121,12 @@ static long query(const char *token, long long *send_ns, long long *all_ns)
 	return (long)length;
 }
 
-static int lat(const char *token, int count)
+static int lat(const char *token, int count, int warmups)
 {
 	int i;
 	long long *got = calloc((size_t)count * 3, sizeof(*got));
 
-	for (i = -20; i < count; i++) {
+	for (i = -warmups; i < count; i++) {
 		long long send_ns, all_ns;
 		long n = query(token, &send_ns, &all_ns);
 
@@ -219,7 +222,7 @@ int main(int argc, char **argv)
 			printf("%02x", head[i]);
 		return putchar('\n') < 0;
 	}
-	if (argc < 5 || strlen(argv[3]) >= sizeof(sa.sun_path))
+	if (argc < 4 || strlen(argv[3]) >= sizeof(sa.sun_path))
 		return 2;
 	sa.sun_family = AF_UNIX;
 	strcpy(sa.sun_path, argv[3]);
@@ -227,12 +230,19 @@ int main(int argc, char **argv)
 	if (!body)
 		return 1;
 	memset(body, 0, room); /* fault the pages in now, not in the first query */
+	if (!strcmp(argv[1], "status") || !strcmp(argv[1], "stop")) {
+		head[3] = argv[1][2] == 'a' ? 2 : 3; /* Kind in src/wire.rs */
+		n = query("", &a, &b);
+		return n < 0 || fwrite(body, 1, (size_t)n, stdout) != (size_t)n;
+	}
+	if (argc < 5)
+		return 2;
 	if (!strcmp(argv[1], "once")) {
 		n = query(argv[4], &a, &b);
 		return n < 0 || fwrite(body, 1, (size_t)n, stdout) != (size_t)n;
 	}
-	if (!strcmp(argv[1], "lat") && argc == 6)
-		return lat(argv[4], atoi(argv[5]));
+	if (!strcmp(argv[1], "lat") && argc >= 6)
+		return lat(argv[4], atoi(argv[5]), argc > 6 ? atoi(argv[6]) : 20);
 	if (!strcmp(argv[1], "many") && argc == 7)
 		return many(argv[4], atoi(argv[5]), atoi(argv[6]));
 	if (!strcmp(argv[1], "exact"))

@@ -167,7 +167,7 @@ peer_start () {
 		# shellcheck disable=SC2086
 		wait_for 120 $GIT -C "$2" fsmonitor--daemon status ;;
 	treewatch)
-		"$TREEWATCH" start "$2" >/dev/null &&
+		treewatch_start "$2" &&
 		treewatch_exact "$2" 0 >/dev/null ;;
 	esac || { note "$1 did not start on $(basename "$2")"; return 1; }
 	started="$started $1:$2"
@@ -180,7 +180,7 @@ peer_stop () {
 	builtin)
 		$GIT -C "$2" fsmonitor--daemon stop
 		wait "$builtin_pid" ;;
-	treewatch) "$TREEWATCH" stop "$2" ;;
+	treewatch) treewatch_stop "$2" ;;
 	esac >/dev/null 2>&1
 	stopped=$1:$2
 	set -- ''
@@ -192,6 +192,10 @@ peer_stop () {
 	return 0
 }
 
+watchman_gone () {
+	! watchman --no-spawn get-pid
+}
+
 stop_all () {
 	toy_stop
 	for peer_pair in $started
@@ -201,7 +205,7 @@ stop_all () {
 	if test -S "$WM/${USER:-}-state/sock"
 	then
 		watchman --no-spawn shutdown-server >/dev/null 2>&1
-		wait_for 20 test ! -S "$WM/${USER:-}-state/sock"
+		wait_for 20 watchman_gone
 	fi
 	return 0
 }
@@ -222,9 +226,24 @@ cpu_ns () {
 
 # ---- treewatch only
 
-# treewatch_status TREE KEY: a number or a word of "status --json".
+# It is started as git starts it, by the hook, and asked and ended over its socket (see
+# client.c): nothing here depends on the commands for people.
+treewatch_start () {
+	(cd "$1" && "$TREEWATCH" 2 none) >/dev/null
+}
+
+treewatch_ask () {
+	ask_socket=$(treewatch_socket "$1") || return 1
+	(cd "$(dirname "$ask_socket")" && "$BIN/client" "$2" "$1" "$(basename "$ask_socket")")
+}
+
+treewatch_stop () {
+	! treewatch_socket "$1" >/dev/null || treewatch_ask "$1" stop >/dev/null
+}
+
+# treewatch_status TREE KEY: a number or a word of the watcher's status.
 treewatch_status () {
-	"$TREEWATCH" status --json "$1" | perl -MJSON::PP -e '
+	treewatch_ask "$1" status | perl -MJSON::PP -e '
 		local $/;
 		my $v = decode_json(<STDIN>)->{$ARGV[0]};
 		print defined $v ? $v : "", "\n";
@@ -334,9 +353,6 @@ hyper () {
 		hyperfine -N -w 1 -r "$7" -n "$6" \
 			--export-json "$hyper_json" "$9" >/dev/null 2>"$PERF_DIR/hyper.err"
 	fi || { note "hyperfine: $6 $2: $(tail -2 "$PERF_DIR/hyper.err")"; return 1; }
-	hyper_count=$((hyper_count + 1))
-	cp "$hyper_json" "$PERF_OUT/raw/$1-$(printf '%05d' "$hyper_count").json"
 	record part="$1" what="$2" variant="$3" group="$4" size="$5" peer="$6" unit=s \
 		from="$hyper_json"
 }
-hyper_count=0

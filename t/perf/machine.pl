@@ -47,7 +47,7 @@ print JSON::PP->new->canonical->pretty->encode({
 	cpu => $model || '',
 	cores => $cores,
 	memory_gb => sprintf('%.0f', ($memory || 0) / 1048576) + 0,
-	file_system => first_line("stat -f -c %T '$ENV{PERF_DIR}'"),
+	file_system => first_line("df --output=fstype '$ENV{PERF_DIR}' | tail -1"),
 	max_user_watches => slurp('/proc/sys/fs/inotify/max_user_watches') + 0,
 	max_queued_events => slurp('/proc/sys/fs/inotify/max_queued_events') + 0,
 	load_at_start => $load + 0,

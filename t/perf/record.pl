@@ -17,6 +17,11 @@ if (defined $from) {
 	open my $in, '<', $from or die "record.pl: $from: $!\n";
 	my $read = decode_json(<$in>);
 	$line{samples} = [ map { @{ $_->{times} } } @{ $read->{results} } ];
+	# All that hyperfine said is kept as well, one turn a line.
+	open my $raw, '>>', "$ENV{PERF_OUT}/raw/$line{part}.jsonl" or die "record.pl: $!\n";
+	my %kept = (%line, hyperfine => $read->{results});
+	delete $kept{samples};
+	print $raw JSON::PP->new->canonical->encode(\%kept), "\n";
 } else {
 	local $/;
 	my $text = <STDIN>;

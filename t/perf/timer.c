@@ -11,8 +11,9 @@
  * Why not hyperfine: it cannot interleave two commands, keeps no page faults, and its
  * own work between runs is of the size of what is measured here (half a millisecond).
  * Why it is fair: the commands take turns within every round, each round begins with
- * another one (unless "-t same": commands that undo each other), nothing but the clock is read between start and end. posix_spawn (vfork)
- * makes the start cost the same whatever the timer has in memory.
+ * another one (unless "-t same": commands that undo each other), and nothing but the clock
+ * is read between start and end. posix_spawn (vfork) makes the start cost the same
+ * whatever the timer has in memory.
  * What it does not show: git's own fork, which copies page tables of a big index; see
  * the part "query".
  */
