@@ -74,22 +74,17 @@ impl<B: Backend> Tracker<B> {
                 continue;
             }
             let (mut at, mut ready) = (place.0, true);
-            while at != TOP && ready {
-                match state.tree.parent(at) {
-                    Some(above) => {
-                        ready = !state.doubted.contains(&at);
-                        at = above;
-                    }
-                    None => break,
-                }
+            while let Some(above) = state.tree.parent(at) {
+                ready &= !state.doubted.contains(&at);
+                at = above;
             }
-            if !ready {
-                state.doubts.insert(place, doubt);
-                put_off += 1;
-            } else if at == TOP {
+            if at != TOP {
+                state.parked.push((place, doubt));
+            } else if ready {
                 return Some((place, doubt));
             } else {
-                state.parked.push((place, doubt));
+                state.doubts.insert(place, doubt);
+                put_off += 1;
             }
         }
         None
