@@ -1,0 +1,126 @@
+//! Hooks made of this program itself, to judge the test and git:
+//!
+//! - `ideal` keeps a picture of the tree for each token and answers with what differs.
+//!   It can miss nothing a quiet tree shows, so a difference under it is git's own.
+//! - `lossy` is `ideal` with one path in fifty never told. The test must find that.
+//! - `slash` answers `/` to everything. The test must refuse that.
+
+use crate::monitor::Answers;
+use crate::ops::Bytes;
+use crate::tree::Picture;
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The first argument that asks for a hook: FLAG KIND STATE-DIRECTORY 2 TOKEN.
+pub const FLAG: &str = "--self-hook";
+
+/// Run as a hook; the exit code.
+pub fn main(args: &[String]) -> i32 {
+    let [kind, state, version, token] = args else {
+        return 2;
+    };
+    if version != "2" {
+        return 1;
+    }
+    match answer(kind, Path::new(state), token) {
+        Ok(()) => 0,
+        Err(_) => 1,
+    }
+}
+
+fn answer(kind: &str, state: &Path, token: &str) -> std::io::Result<()> {
+    let now = Picture::of(Path::new("."));
+    let old = token.strip_prefix("ideal:").and_then(|number| {
+        let text = fs::read(state.join(number)).ok()?;
+        serde_json::from_slice::<Picture>(&text).ok()
+    });
+    let mut out = Vec::new();
+    let mut full = true;
+    match old {
+        Some(old) if kind != "slash" && old == now => {
+            out.extend_from_slice(token.as_bytes());
+            out.push(0);
+            full = false;
+            for path in closed(&now) {
+                out.extend_from_slice(&path.0);
+                out.push(0);
+            }
+        }
+        Some(old) if kind != "slash" => {
+            out.extend_from_slice(keep(state, &now)?.as_bytes());
+            out.push(0);
+            full = false;
+            for path in changed(&old, &now) {
+                if kind == "lossy" && is_lost(&path) {
+                    continue;
+                }
+                out.extend_from_slice(&path.0);
+                out.push(0);
+            }
+        }
+        _ => {
+            out.extend_from_slice(keep(state, &now)?.as_bytes());
+            out.extend_from_slice(b"\0/\0");
+        }
+    }
+    let mut counts = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(state.join("answers"))?;
+    counts.write_all(if full { b"/" } else { b"e" })?;
+    std::io::stdout().write_all(&out)
+}
+
+/// What the hooks in `state` answered so far.
+pub fn answers(state: &Path) -> Option<Answers> {
+    let all = fs::read(state.join("answers")).ok()?;
+    let exact = all.iter().filter(|&&b| b == b'e').count() as u64;
+    Some(Answers { exact, full: all.len() as u64 - exact })
+}
+
+/// Keep a picture; its token.
+fn keep(state: &Path, now: &Picture) -> std::io::Result<String> {
+    let text = serde_json::to_vec(now)?;
+    for number in 1_u32.. {
+        let path: PathBuf = state.join(number.to_string());
+        let new = fs::OpenOptions::new().write(true).create_new(true).open(path);
+        match new {
+            Ok(mut file) => {
+                file.write_all(&text)?;
+                return Ok(format!("ideal:{number}"));
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Err(std::io::Error::other("too many tokens"))
+}
+
+/// Directories that git cannot look into. git finds their tracked files unchanged, and
+/// forgets about them what it cannot see, so they are told each time.
+fn closed(now: &Picture) -> Vec<Bytes> {
+    let shut = now.dirs.iter().filter(|(_, _, mode)| mode & 0o500 != 0o500);
+    shut.map(|(path, _, _)| path.clone()).collect()
+}
+
+fn changed(old: &Picture, now: &Picture) -> BTreeSet<Bytes> {
+    let (there, gone) = now.since(old);
+    let mut all: BTreeSet<Bytes> = there.into_iter().chain(gone).collect();
+    let before: BTreeSet<_> = old.dirs.iter().collect();
+    let after: BTreeSet<_> = now.dirs.iter().collect();
+    for (path, _, _) in before.symmetric_difference(&after) {
+        all.insert(path.clone());
+        // The trailing slash makes git forget the listing of the directory itself.
+        all.insert(path.join(b""));
+    }
+    all.extend(closed(now));
+    all
+}
+
+/// One path in fifty, always the same ones.
+fn is_lost(path: &Bytes) -> bool {
+    let hash = path.0.iter().fold(7_u32, |h, &b| h.wrapping_mul(31).wrapping_add(b.into()));
+    hash.is_multiple_of(50)
+}
