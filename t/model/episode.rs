@@ -21,6 +21,7 @@ pub struct Figures {
     pub comparisons: u64,
     pub no_answer: u64,
     pub gits_own: u64,
+    pub gits_own_all: u64,
     pub answers: Answers,
     pub direct: Answers,
     /// Times the fsmonitor bits were looked at, and times some were set.
@@ -204,6 +205,7 @@ impl Play<'_> {
                 Ok(verdict) => {
                     self.figures.comparisons += 1;
                     self.figures.gits_own += u64::from(verdict == Verdict::GitsOwn);
+                    self.figures.gits_own_all += u64::from(verdict == Verdict::GitsOwnAll);
                 }
                 Err(mismatch) => return Some(mismatch),
             }

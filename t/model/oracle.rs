@@ -3,9 +3,10 @@
 //! The oracle is `git status` without monitor and without untracked cache, on a copy of
 //! the index made before. git's own untracked cache errs at times (an untracked directory
 //! whose depths became empty stays listed under `-unormal`; `-unormal` and `-uall` in
-//! turn). So with the cache on and anything but `-uall` alone, an entry that differs
-//! counts only if git without a monitor, from the same index and with the same settings,
-//! does not get it wrong too.
+//! turn; and, rarely, `-uall` alone when directories become unreadable). So with the cache
+//! on, an entry that differs counts only if git without a monitor, from the same index and
+//! with the same settings, does not get it wrong too: that git looks at every directory's
+//! times, so it cannot believe a listing that the monitor failed to tell of.
 
 use crate::monitor::{Backend, Monitor};
 use crate::ops::{Bytes, Untracked};
@@ -30,6 +31,8 @@ pub enum Verdict {
     Same,
     /// A difference that git has by itself.
     GitsOwn,
+    /// The same, where every status was `-uall`: rare.
+    GitsOwnAll,
     /// git could not tell, with and without the monitor.
     NoAnswer,
 }
@@ -112,17 +115,17 @@ impl<'a> Oracle<'a> {
             return Ok(Verdict::Same);
         }
         let (ours, truth) = (entries(&with.stdout), entries(&without.stdout));
-        let cached = self.settings.untracked_cache
-            && self.settings.untracked != Some(Untracked::All)
-            && untracked != Untracked::No;
-        if cached && with.ok && without.ok {
+        if self.settings.untracked_cache && untracked != Untracked::No && with.ok && without.ok {
             let same_settings = self.unmonitored(&index, untracked, true);
             let gits = entries(&same_settings.stdout);
             let wrong = |view: &BTreeSet<Vec<u8>>| -> BTreeSet<Vec<u8>> {
                 view.symmetric_difference(&truth).cloned().collect()
             };
             if same_settings.ok && wrong(&ours).is_subset(&wrong(&gits)) {
-                return Ok(Verdict::GitsOwn);
+                return Ok(match self.settings.untracked {
+                    Some(Untracked::All) => Verdict::GitsOwnAll,
+                    _ => Verdict::GitsOwn,
+                });
             }
         }
         let again = run(self.place.status(untracked, false));
@@ -236,17 +239,16 @@ fn parse(answer: &Answer) -> Result<(String, Vec<Bytes>), String> {
     Ok((token, paths))
 }
 
-/// Lines of `with` that `without` has not, other than git's words on what it cannot read
-/// and on sparse patterns with strange names, which depend on what it has to look at.
+/// Lines of `with` that `without` has not and that speak of the monitor or of a failure.
+/// git's own words on what it cannot read depend on what it has to look at.
 fn noise(with: &[u8], without: &[u8]) -> String {
     let old: BTreeSet<_> = without.split(|&b| b == b'\n').collect();
-    let permitted = |line: &[u8]| {
-        line.ends_with(b": Permission denied")
-            || line.starts_with(b"warning: unrecognized pattern")
-            || line.starts_with(b"warning: disabling cone pattern")
-    };
-    let lines = with.split(|&b| b == b'\n').filter(|l| !old.contains(l) && !permitted(l));
-    lines.map(|l| shown(l) + "\n").collect()
+    let words: [&[u8]; 5] = [b"treewatch", b"fsmonitor", b"panicked", b"fatal:", b"hook"];
+    let says = |line: &[u8], word: &[u8]| line.windows(word.len()).any(|part| part == word);
+    let lines = with.split(|&b| b == b'\n').filter(|line| {
+        !old.contains(line) && words.iter().any(|word| says(line, word))
+    });
+    lines.map(|line| shown(line) + "\n").collect()
 }
 
 /// The entries of `git status --porcelain=v1 -z`; a rename keeps its two paths together.

@@ -256,14 +256,15 @@ fn summary(
     let all = answers.exact + answers.full;
     let share = (answers.exact * 100).checked_div(all).unwrap_or(0);
     println!(
-        "# {}: {} operations ({} of them git's), {} comparisons, {} differences, {} of git's own, \
-         {} without an answer from git; {} episodes, {} s",
+        "# {}: {} operations ({} of them git's), {} comparisons, {} differences, {} of git's own \
+         (and {} with -uall alone), {} without an answer from git; {} episodes, {} s",
         backend.name(),
         figures.operations,
         figures.git_commands,
         figures.comparisons,
         failures,
         figures.gits_own,
+        figures.gits_own_all,
         figures.no_answer,
         figures.episodes,
         took.as_secs(),
