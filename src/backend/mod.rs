@@ -1,0 +1,219 @@
+//! What the watcher needs from an operating system: one trait.
+//!
+//! A backend watches single directories, hands over the events of those watches in
+//! the order in which the system made them, and looks at the disk. It knows nothing of
+//! journals, tokens or sockets, and it decides nothing: what an event means for the
+//! tree is the business of [`crate::watcher::tracker`].
+//!
+//! | backend | used for | what a drained queue proves |
+//! |---|---|---|
+//! | [`inotify`] | Linux | every change made before the call is in |
+//! | [`notify`] | everything else, or `treewatch.backend=notify` | the same, by a cookie file; unsure in more cases |
+//! | `scripted` | tests | whatever the script says |
+//!
+//! All paths are bytes, relative to the top of the worktree, without a leading or a
+//! trailing slash; the empty path is the top itself.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+
+pub mod disk;
+#[cfg(target_os = "linux")]
+pub mod inotify;
+// pub mod notify;
+
+/// Identity of a watched directory (on inotify the watch descriptor, always positive).
+///
+/// Two calls of [`Backend::watch`] that reach the same directory by two names give the
+/// same id as long as the watch lives. A backend that cannot tell that two names mean
+/// the same directory gives two ids; the tracker then takes a rename for a removal and
+/// a creation.
+pub type WatchId = i32;
+
+/// What happened to the entry an [`Event`] names, or to the watched directory itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// The entry `name` appeared (made, or linked).
+    Created,
+    /// The entry `name` was removed.
+    Deleted,
+    /// The entry `name` was renamed to somewhere else (perhaps out of the tree).
+    MovedFrom,
+    /// The entry `name` came here by a rename (perhaps from outside the tree).
+    MovedTo,
+    /// The content of the file `name` changed, or a writer closed it.
+    Written,
+    /// Mode, owner, times or extended attributes of `name` changed.
+    Attributes,
+    /// The watched directory itself was deleted. No name.
+    SelfDeleted,
+    /// The watched directory itself was renamed. No name.
+    SelfMoved,
+    /// The file system of the watched directory was unmounted. No name.
+    Unmounted,
+    /// The watch is gone, whoever removed it; its id means nothing any more. No name.
+    WatchGone,
+}
+
+/// One event, as the system told it.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// The directory whose watch fired.
+    pub watch: WatchId,
+    /// What happened.
+    pub what: What,
+    /// Whether the entry is a directory.
+    pub is_dir: bool,
+    /// The entry in that directory; empty for the kinds that have no name, and for
+    /// `Attributes` of the watched directory itself.
+    pub name: &'a [u8],
+    /// Connects the two halves of a rename; 0 where the system does not say.
+    pub cookie: u32,
+}
+
+/// Why a directory could not be watched.
+#[derive(Debug)]
+pub enum WatchError {
+    /// Nothing is there, or something that is not a directory.
+    NotADirectory,
+    /// It may not be read, or a directory above it may not be searched.
+    NoAccess,
+    /// The system's limit is used up (ENOSPC on inotify).
+    LimitReached,
+    /// Anything else.
+    Other(io::Error),
+}
+
+/// Why watching could not begin.
+#[derive(Debug)]
+pub enum StartError {
+    /// The system's limit on watchers is used up (EMFILE on inotify: instances).
+    LimitReached,
+    /// Anything else.
+    Other(io::Error),
+}
+
+/// What a drained queue said about itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Every change made before the call was handed to the sink.
+    Complete,
+    /// Events were lost, or the backend cannot vouch for them: start again.
+    Lost,
+}
+
+/// Why the top of the worktree could not be entered.
+#[derive(Debug)]
+pub enum EnterError {
+    /// The path does not lead to the directory that is being watched; it may have been
+    /// renamed (a new path can be given with [`Backend::relocate`]) or deleted.
+    Elsewhere,
+    /// Anything else.
+    Other(io::Error),
+}
+
+/// The services of an operating system. See the module's text for the terms.
+///
+/// `watch`, `list`, `leaf`, `links` and `searchable` may be called only between
+/// [`Backend::enter`] and [`Backend::leave`].
+pub trait Backend {
+    /// Begins anew: every watch is dropped, and no event of before is ever handed out.
+    fn restart(&mut self) -> Result<(), StartError>;
+
+    /// Drops every watch and all it costs, until the next `restart`.
+    fn shut(&mut self);
+
+    /// A descriptor that becomes readable when there are events to drain.
+    fn wakeup(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Hands over, in order, every event that the system made before this call, and
+    /// perhaps some later ones.
+    fn drain(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> Drained;
+
+    /// Begins a time of looking at the disk.
+    fn enter(&mut self) -> Result<(), EnterError>;
+
+    /// Ends it: nothing of the worktree's file system is held afterwards, so that it
+    /// can be unmounted.
+    fn leave(&mut self);
+
+    /// Starts to watch a directory, or finds that it is being watched. The last
+    /// component is never followed if it is a symbolic link.
+    fn watch(&mut self, path: &[u8]) -> Result<WatchId, WatchError>;
+
+    /// Watches a directory outside the tree (absolute path) for the removal of its
+    /// entries and of itself, and for entries that are renamed into it.
+    fn guard(&mut self, path: &[u8]) -> Result<WatchId, WatchError>;
+
+    /// Stops a watch. An id that is gone already is no error.
+    fn unwatch(&mut self, id: WatchId);
+
+    /// Lists a directory: each name (never `.` or `..`) and whether it is a directory.
+    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()>;
+
+    /// Whether the directory surely has no subdirectories, by its link count. `false`
+    /// is always a right answer.
+    fn leaf(&mut self, path: &[u8]) -> bool;
+
+    /// The number of hard links of something that is not a directory; `None` if nothing
+    /// of that kind is there.
+    fn links(&mut self, path: &[u8]) -> Option<u64>;
+
+    /// Whether this process may list the directory and look up names in it.
+    fn searchable(&mut self, path: &[u8]) -> bool;
+
+    /// Tells the backend that the top of the worktree is now found at `top` (absolute).
+    /// `false` if that is not the watched directory.
+    fn relocate(&mut self, top: &[u8]) -> bool;
+
+    /// The name people know the backend by: `inotify`, `notify`.
+    fn name(&self) -> &'static str;
+}
+
+impl Backend for Box<dyn Backend> {
+    fn restart(&mut self) -> Result<(), StartError> {
+        (**self).restart()
+    }
+    fn shut(&mut self) {
+        (**self).shut();
+    }
+    fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        (**self).wakeup()
+    }
+    fn drain(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> Drained {
+        (**self).drain(sink)
+    }
+    fn enter(&mut self) -> Result<(), EnterError> {
+        (**self).enter()
+    }
+    fn leave(&mut self) {
+        (**self).leave();
+    }
+    fn watch(&mut self, path: &[u8]) -> Result<WatchId, WatchError> {
+        (**self).watch(path)
+    }
+    fn guard(&mut self, path: &[u8]) -> Result<WatchId, WatchError> {
+        (**self).guard(path)
+    }
+    fn unwatch(&mut self, id: WatchId) {
+        (**self).unwatch(id);
+    }
+    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
+        (**self).list(path, sink)
+    }
+    fn leaf(&mut self, path: &[u8]) -> bool {
+        (**self).leaf(path)
+    }
+    fn links(&mut self, path: &[u8]) -> Option<u64> {
+        (**self).links(path)
+    }
+    fn searchable(&mut self, path: &[u8]) -> bool {
+        (**self).searchable(path)
+    }
+    fn relocate(&mut self, top: &[u8]) -> bool {
+        (**self).relocate(top)
+    }
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+}

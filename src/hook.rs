@@ -1,0 +1,115 @@
+//! The part that git calls: `treewatch 2 TOKEN`, in the top of a worktree.
+//!
+//! Whatever goes wrong ends in `/`, "look at everything", and in exit code 0: a scan, as
+//! without a monitor, and no word to anybody. Only where there is no worktree at all is
+//! the call itself wrong.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::time::Duration;
+
+use nix::errno::Errno;
+
+use crate::client::{self, Failure};
+use crate::repo::{NoWorktree, Whereabouts};
+use crate::start::{self, NotStarted};
+use crate::token;
+use crate::wire::Kind;
+
+/// Answers version 2 of the hook protocol (githooks(5), fsmonitor-watchman).
+pub fn version_2(token: &OsStr) -> i32 {
+    match answer(token.as_bytes()) {
+        Ok(Some(answer)) => print(&answer),
+        Ok(None) => print(&everything()),
+        Err(error) => {
+            let what = match error {
+                NoWorktree::Outside => {
+                    "there is no .git here: run it in the top of a worktree".to_owned()
+                }
+                NoWorktree::Bare => {
+                    "this is a bare repository: there is no worktree to watch".to_owned()
+                }
+                NoWorktree::Unreadable(error) => {
+                    format!("the working directory or its .git cannot be read: {error}")
+                }
+            };
+            eprintln!("treewatch: {what}");
+            1
+        }
+    }
+}
+
+/// Answers version 1: callers of that age take a failure for "nothing changed".
+pub fn version_1() -> i32 {
+    print(b"/\0")
+}
+
+fn answer(token: &[u8]) -> Result<Option<Vec<u8>>, NoWorktree> {
+    let mut place = Whereabouts::here()?;
+    let deadline = deadline();
+    let asked = client::reach(&place)
+        .and_then(|socket| client::ask(&socket, &place, Kind::Query, token).map(|()| socket))
+        .and_then(|socket| client::answer(&socket, deadline));
+    match asked {
+        Ok(answer) => return Ok(Some(answer)),
+        Err(Failure::Nobody) => {}
+        Err(Failure::Silent) => {
+            start::cut_off(&place);
+            return Ok(None);
+        }
+        Err(Failure::Protocol(theirs)) => {
+            if !start::replace_older(&place, theirs) {
+                return Ok(None);
+            }
+        }
+        Err(Failure::Refused(..) | Failure::Stranger(_) | Failure::Broken(_)) => return Ok(None),
+    }
+    match start::start_and_ask(
+        &mut place,
+        Kind::Query,
+        token,
+        start::PATIENCE.min(deadline),
+    ) {
+        Ok(answer) => Ok(Some(answer)),
+        Err(NotStarted::NoWorktree(error)) => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// How long a watcher may be silent: `TREEWATCH_TIMEOUT_MS`, or one second.
+fn deadline() -> Duration {
+    std::env::var_os("TREEWATCH_TIMEOUT_MS")
+        .and_then(|text| text.to_str()?.parse().ok())
+        .map_or(client::DEADLINE, Duration::from_millis)
+}
+
+fn everything() -> Vec<u8> {
+    let mut answer = token::NOBODY.as_bytes().to_vec();
+    answer.extend_from_slice(b"\0/\0");
+    answer
+}
+
+/// Prints the whole answer, in one write where the system takes it in one.
+fn print(mut bytes: &[u8]) -> i32 {
+    while !bytes.is_empty() {
+        match nix::unistd::write(std::io::stdout(), bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::EINTR) => {}
+            Err(Errno::EAGAIN) => {
+                // A standard output that does not block is waited for.
+                use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+                use std::os::fd::AsFd;
+                let out = std::io::stdout();
+                let _ = poll(
+                    &mut [PollFd::new(out.as_fd(), PollFlags::POLLOUT)],
+                    PollTimeout::NONE,
+                );
+            }
+            Err(error) => {
+                eprintln!("treewatch: cannot write the answer to standard output: {error}");
+                return 1;
+            }
+        }
+    }
+    0
+}

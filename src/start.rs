@@ -1,0 +1,307 @@
+//! Starting a watcher: who may, how it is handed its first request, and when not to try.
+//!
+//! Whoever holds the lock (flock(2), dropped by the kernel when its last holder ends) may
+//! start one, and hands the lock to it. The watcher gets three descriptors: 0 is a socket
+//! with the request of whoever started it, 1 the lock, 2 nothing. So there is no moment
+//! without a holder, no pid file, and nothing to wait for but an answer.
+//!
+//! The lock file's content says why not to try: see [`Mark`].
+
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::sys::socket::{AddressFamily, SockType, socketpair};
+use nix::unistd::geteuid;
+
+use crate::client::{self, Failure};
+use crate::repo::{NoWorktree, Whereabouts};
+use crate::sys::SOCKET_FLAGS;
+use crate::wire::{Kind, PROTOCOL};
+
+/// How long a first command may wait for a watcher that is being started.
+pub const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long, at the most, a start that failed keeps others from trying.
+const BACK_OFF_MAX: u64 = 600;
+
+/// Why no watcher was started.
+#[derive(Debug)]
+pub enum NotStarted {
+    /// There is no worktree here.
+    NoWorktree(NoWorktree),
+    /// The worktree is somebody else's (their user id): only its owner has a watcher.
+    NotOwner(u32),
+    /// The directory for its files cannot be used.
+    NoPlace(io::Error),
+    /// The last start failed, and the next is not due yet.
+    BackingOff,
+    /// A watcher is there, but wedged, or does not come up in time.
+    NotAnswering(Failure),
+    /// The process could not be started.
+    NoProcess(io::Error),
+}
+
+/// What the lock file says to those who come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Nothing.
+    Clear,
+    /// Its holder did not answer in time and was cut off: do not wait for it.
+    Wedged,
+    /// So many starts in a row have failed, the last one then (seconds since 1970).
+    Failed { times: u32, at: u64 },
+}
+
+impl Mark {
+    /// Reads the mark; whatever cannot be read is none.
+    pub fn read(mut file: &File) -> Self {
+        let mut text = String::new();
+        if file.rewind().is_err() || file.take(64).read_to_string(&mut text).is_err() {
+            return Self::Clear;
+        }
+        let mut words = text.split_ascii_whitespace();
+        match words.next() {
+            Some("wedged") => Self::Wedged,
+            Some("failed") => match (
+                words.next().and_then(|w| w.parse().ok()),
+                words.next().and_then(|w| w.parse().ok()),
+            ) {
+                (Some(times), Some(at)) => Self::Failed { times, at },
+                _ => Self::Clear,
+            },
+            _ => Self::Clear,
+        }
+    }
+
+    /// Writes the mark. On a full disk it stays as it was.
+    pub fn write(self, mut file: &File) {
+        let text = match self {
+            Self::Clear => String::new(),
+            Self::Wedged => "wedged\n".to_owned(),
+            Self::Failed { times, at } => format!("failed {times} {at}\n"),
+        };
+        let _ = file.set_len(0);
+        let _ = file.rewind();
+        let _ = file.write_all(text.as_bytes());
+    }
+
+    /// One more start has failed.
+    pub fn failed_again(self) -> Self {
+        let times = match self {
+            Self::Failed { times, .. } => times.saturating_add(1),
+            _ => 1,
+        };
+        Self::Failed { times, at: now() }
+    }
+
+    /// Whether the next start is not due yet: after the first failure one second, then
+    /// twice as long each time.
+    fn says_wait(self) -> bool {
+        let Self::Failed { times, at } = self else {
+            return false;
+        };
+        let wait = 1u64
+            .checked_shl(times.saturating_sub(1))
+            .unwrap_or(u64::MAX)
+            .min(BACK_OFF_MAX);
+        // A clock that was set back makes `at` lie ahead: no reason to wait.
+        let now = now();
+        at <= now && now - at < wait
+    }
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Opens the lock file and tries to get the lock: the file, and whether it was got.
+pub fn try_lock(path: &Path) -> io::Result<(File, bool)> {
+    loop {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(nix::libc::O_NOFOLLOW)
+            .open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(std::fs::TryLockError::WouldBlock) => return Ok((file, false)),
+            Err(std::fs::TryLockError::Error(error)) => return Err(error),
+        }
+        // The last holder removes the file; a lock on a removed file is none.
+        let held = file.metadata()?;
+        match path.symlink_metadata() {
+            Ok(found) if found.ino() == held.ino() && found.dev() == held.dev() => {
+                return Ok((file, true));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Starts a watcher for the worktree whose top is the working directory, or finds the one
+/// that somebody else is starting, and gives it a request. Waits no longer than
+/// `patience` for the answer.
+pub fn start_and_ask(
+    place: &mut Whereabouts,
+    kind: Kind,
+    body: &[u8],
+    patience: Duration,
+) -> Result<Vec<u8>, NotStarted> {
+    place.resolve().map_err(NotStarted::NoWorktree)?;
+    if place.owner != geteuid().as_raw() {
+        return Err(NotStarted::NotOwner(place.owner));
+    }
+    let until = Instant::now() + patience;
+    let dir = place.state_directory().map_err(NotStarted::NoPlace)?;
+    let (lock, got) = match try_lock(&dir.join(place.file("lock"))) {
+        // The last watcher has removed the directory meanwhile.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => place
+            .state_directory()
+            .and_then(|dir| try_lock(&dir.join(place.file("lock")))),
+        result => result,
+    }
+    .map_err(NotStarted::NoPlace)?;
+    if !got {
+        return wait_for_other(place, &lock, kind, body, until);
+    }
+    if Mark::read(&lock).says_wait() {
+        return Err(NotStarted::BackingOff);
+    }
+    let socket = spawn(place, &dir, lock).map_err(NotStarted::NoProcess)?;
+    client::ask(&socket, place, kind, body)
+        .and_then(|()| client::answer(&socket, until.saturating_duration_since(Instant::now())))
+        .map_err(NotStarted::NotAnswering)
+}
+
+fn wait_for_other(
+    place: &Whereabouts,
+    lock: &File,
+    kind: Kind,
+    body: &[u8],
+    until: Instant,
+) -> Result<Vec<u8>, NotStarted> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match client::reach(place) {
+            Ok(socket) => {
+                return client::ask(&socket, place, kind, body)
+                    .and_then(|()| client::answer(&socket, client::DEADLINE))
+                    .map_err(NotStarted::NotAnswering);
+            }
+            Err(Failure::Nobody) => {}
+            Err(failure) => return Err(NotStarted::NotAnswering(failure)),
+        }
+        if Mark::read(lock) == Mark::Wedged || Instant::now() + pause >= until {
+            return Err(NotStarted::NotAnswering(Failure::Silent));
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(10));
+    }
+}
+
+/// Starts the process and gives it the lock; returns the other end of its first client.
+fn spawn(place: &Whereabouts, dir: &Path, lock: File) -> io::Result<OwnedFd> {
+    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SOCKET_FLAGS)?;
+    let top = std::env::current_dir()?;
+    let identity = place.identity;
+    Command::new(own_program()?)
+        .arg0("treewatch")
+        .arg(crate::watcher::COMMAND)
+        .arg(&top)
+        .arg(std::fs::canonicalize(&place.git_dir)?)
+        .arg(std::fs::canonicalize(dir)?)
+        .arg(format!(
+            "{:x}:{:x}:{:x}",
+            identity.dev, identity.ino, identity.mntns
+        ))
+        .stdin(Stdio::from(theirs))
+        .stdout(Stdio::from(OwnedFd::from(lock)))
+        .stderr(Stdio::null())
+        .current_dir("/")
+        .spawn()?;
+    Ok(ours)
+}
+
+/// This very program, whatever its path leads to by now; never a name that is looked up.
+fn own_program() -> io::Result<PathBuf> {
+    let link = Path::new("/proc/self/exe");
+    if link.exists() {
+        return Ok(link.to_owned());
+    }
+    match std::env::current_exe() {
+        Ok(path) if path.is_absolute() => Ok(path),
+        _ => match std::env::args_os().next().map(PathBuf::from) {
+            Some(path) if path.is_absolute() => Ok(path),
+            _ => Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "cannot find my own program: /proc is not mounted, and I was not called by an absolute path",
+            )),
+        },
+    }
+}
+
+/// The watcher speaks another protocol: asks an older one to make room and says whether a
+/// new one may be started. A newer one is left alone, so that two versions on one
+/// repository settle it with one restart instead of fighting.
+pub fn replace_older(place: &Whereabouts, theirs: u8) -> bool {
+    theirs < PROTOCOL
+        && client::reach(place)
+            .and_then(|socket| client::ask(&socket, place, Kind::Stop, b"").map(|()| socket))
+            // Its answer is in its own protocol: that it came is all we can read.
+            .is_ok_and(|socket| !matches!(client::answer(&socket, PATIENCE), Err(Failure::Silent)))
+}
+
+/// A watcher did not answer in time: takes its socket away, so that the next command does
+/// not wait for it as well. A watcher that finds its socket gone ends; so if this one was
+/// merely slow, the next command starts a new one.
+pub fn cut_off(place: &Whereabouts) {
+    for socket in place.sockets() {
+        if std::fs::remove_file(&socket).is_ok() {
+            if let Ok(file) = File::options()
+                .write(true)
+                .custom_flags(nix::libc::O_NOFOLLOW)
+                .open(socket.with_extension("lock"))
+            {
+                Mark::Wedged.write(&file);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_and_ends() {
+        let failed = |times, ago| Mark::Failed {
+            times,
+            at: now() - ago,
+        };
+        assert!(failed(1, 0).says_wait());
+        assert!(!failed(1, 2).says_wait());
+        assert!(failed(5, 10).says_wait());
+        assert!(!failed(5, 17).says_wait());
+        assert!(failed(4_000_000_000, BACK_OFF_MAX - 5).says_wait());
+        assert!(!failed(4_000_000_000, BACK_OFF_MAX + 1).says_wait());
+        assert!(
+            !Mark::Failed {
+                times: 9,
+                at: now() + 1000
+            }
+            .says_wait()
+        );
+        assert!(!Mark::Clear.says_wait());
+    }
+}

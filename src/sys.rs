@@ -1,0 +1,156 @@
+//! The only file that may say `unsafe`: the program's entry, system calls for which no
+//! safe wrapper exists, and what differs between Linux and the others.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+
+use nix::sys::socket::{MsgFlags, SockFlag};
+
+/// Flags of a new socket: closed on exec; where it can be said so early, not blocking.
+#[cfg(target_os = "linux")]
+pub const SOCKET_FLAGS: SockFlag = SockFlag::SOCK_CLOEXEC.union(SockFlag::SOCK_NONBLOCK);
+/// Flags of a new socket.
+#[cfg(not(target_os = "linux"))]
+pub const SOCKET_FLAGS: SockFlag = SockFlag::empty();
+
+/// Flags of a send: no signal if the other end is gone.
+#[cfg(target_os = "linux")]
+pub const SEND_FLAGS: MsgFlags = MsgFlags::MSG_NOSIGNAL;
+/// Flags of a send.
+#[cfg(not(target_os = "linux"))]
+pub const SEND_FLAGS: MsgFlags = MsgFlags::empty();
+
+/// The program's entry. Taking it from the C library's start code, instead of Rust's,
+/// saves the hook a dozen system calls (signal handlers, an alternate stack, a poll of
+/// the standard descriptors); what Rust's would have done for the other parts is done
+/// where they begin.
+#[cfg(not(test))]
+#[unsafe(no_mangle)]
+extern "C" fn main(_argc: i32, _argv: *const *const u8) -> i32 {
+    // The arguments are read by std::env, which the C library's start code has given
+    // them to before (glibc and macOS both do).
+    crate::run()
+}
+
+/// Takes a descriptor that a system call of ours has just made.
+pub fn own(raw: RawFd) -> OwnedFd {
+    // SAFETY: callers pass what fcntl(F_DUPFD_CLOEXEC) or the like returned to them and
+    // nobody else knows of.
+    unsafe { OwnedFd::from_raw_fd(raw) }
+}
+
+/// Makes a socket not block, where [`SOCKET_FLAGS`] could not.
+#[cfg(target_os = "linux")]
+pub fn set_nonblocking(_socket: BorrowedFd<'_>) {}
+/// Makes a socket not block, and closed on exec.
+#[cfg(not(target_os = "linux"))]
+pub fn set_nonblocking(socket: BorrowedFd<'_>) {
+    use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
+    let _ = fcntl(socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
+    let _ = fcntl(socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+}
+
+/// The user id at the other end of a Unix socket (unix(7), `SO_PEERCRED`).
+#[cfg(target_os = "linux")]
+pub fn peer_uid(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+    Ok(getsockopt(&socket, PeerCredentials)?.uid())
+}
+/// The user id at the other end of a Unix socket.
+#[cfg(not(target_os = "linux"))]
+pub fn peer_uid(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    use nix::sys::socket::{getsockopt, sockopt::LocalPeerCred};
+    Ok(getsockopt(&socket, LocalPeerCred)?.uid())
+}
+
+/// The process id of whoever listens, or connected, at the other end of a Unix socket.
+#[cfg(target_os = "linux")]
+pub fn peer_pid(socket: BorrowedFd<'_>) -> io::Result<i32> {
+    use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
+    Ok(getsockopt(&socket, PeerCredentials)?.pid())
+}
+/// The process id at the other end of a Unix socket.
+#[cfg(not(target_os = "linux"))]
+pub fn peer_pid(socket: BorrowedFd<'_>) -> io::Result<i32> {
+    use nix::sys::socket::{getsockopt, sockopt::LocalPeerPid};
+    Ok(getsockopt(&socket, LocalPeerPid)?)
+}
+
+/// The inode of this process's mount namespace (namespaces(7)); 0 if it cannot be told.
+pub fn mount_namespace() -> u64 {
+    if cfg!(target_os = "linux") {
+        nix::sys::stat::stat("/proc/self/ns/mnt").map_or(0, |found| found.st_ino as u64)
+    } else {
+        0
+    }
+}
+
+/// The id of the mount that a path is on (statx(2), `STATX_MNT_ID`, Linux 5.8); `None` if
+/// it cannot be told.
+#[cfg(target_os = "linux")]
+pub fn mount_id(path: &Path) -> Option<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(path.as_os_str().as_bytes()).ok()?;
+    let mut found = std::mem::MaybeUninit::<nix::libc::statx>::zeroed();
+    // SAFETY: the path ends with NUL, and the kernel writes no more than one statx.
+    let result = unsafe {
+        nix::libc::statx(
+            nix::libc::AT_FDCWD,
+            path.as_ptr(),
+            0,
+            nix::libc::STATX_MNT_ID,
+            found.as_mut_ptr(),
+        )
+    };
+    // SAFETY: all zeroes is a statx, whatever of it the kernel has filled in.
+    let found = unsafe { found.assume_init() };
+    (result == 0 && found.stx_mask & nix::libc::STATX_MNT_ID != 0).then_some(found.stx_mnt_id)
+}
+/// The id of the mount that a path is on: not known here.
+#[cfg(not(target_os = "linux"))]
+pub fn mount_id(_path: &Path) -> Option<u64> {
+    None
+}
+
+/// Closes every descriptor from `first` on: what a starter left open is not ours to hold.
+/// To be called before this process has opened any.
+pub fn close_from(first: u32) {
+    #[cfg(target_os = "linux")]
+    {
+        // SAFETY: takes three integers. No descriptor in the range has an owner in this
+        // process yet, as the caller promises.
+        let result =
+            unsafe { nix::libc::syscall(nix::libc::SYS_close_range, first, u32::MAX, 0u32) };
+        if result == 0 {
+            return;
+        }
+    }
+    let limit = nix::unistd::sysconf(nix::unistd::SysconfVar::OPEN_MAX);
+    let limit = limit.ok().flatten().unwrap_or(1024).min(65_536) as RawFd;
+    for raw in first as RawFd..limit {
+        let _ = nix::unistd::close(raw);
+    }
+}
+
+/// Names this process for ps and top (prctl(2), `PR_SET_NAME`): a program started through
+/// /proc/self/exe would be called "exe".
+pub fn set_name(name: &std::ffi::CStr) {
+    #[cfg(target_os = "linux")]
+    let _ = nix::sys::prctl::set_name(name);
+    #[cfg(not(target_os = "linux"))]
+    let _ = name;
+}
+
+/// Stops an inotify watch (inotify_rm_watch(2)). A watch that is gone already is no
+/// error. nix has a wrapper, but takes a type that cannot be made from a number, and the
+/// tree keeps numbers.
+#[cfg(target_os = "linux")]
+pub fn inotify_rm_watch(kernel: BorrowedFd<'_>, watch: i32) {
+    // SAFETY: takes two integers and touches no memory of ours; the descriptor is open,
+    // since it is borrowed.
+    unsafe {
+        nix::libc::inotify_rm_watch(kernel.as_raw_fd(), watch);
+    }
+}

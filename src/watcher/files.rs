@@ -1,0 +1,123 @@
+//! The watcher's own files: socket, lock and log, in one directory.
+//!
+//! The lock's descriptor is held for life, and through it the directory is found again
+//! after the worktree was renamed (proc(5), `/proc/self/fd`).
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use nix::sys::stat::{Mode, umask};
+
+use super::log::Log;
+use crate::repo::{self, Whereabouts};
+
+/// See the module's text.
+pub struct Files {
+    dir: PathBuf,
+    socket: OsString,
+    lock_name: OsString,
+    lock: File,
+    /// Device and inode of the socket once it is bound.
+    bound: Option<(u64, u64)>,
+    /// The log.
+    pub log: Log,
+}
+
+impl Files {
+    /// The files of the watcher of `place`, in `dir`; `lock` is locked.
+    pub fn new(place: &Whereabouts, dir: &Path, lock: File, to_stderr: bool) -> Self {
+        Self {
+            dir: dir.to_owned(),
+            socket: place.file("sock"),
+            lock_name: place.file("lock"),
+            lock,
+            bound: None,
+            log: Log::new(dir.join(place.file("log")), to_stderr),
+        }
+    }
+
+    /// Makes the socket, mode 0600, in place of a dead one.
+    pub fn bind(&mut self) -> io::Result<UnixListener> {
+        let name = &self.socket;
+        // From inside the directory: a socket address holds 108 bytes (unix(7)).
+        let listener = repo::in_directory(&self.dir, || {
+            match std::fs::remove_file(name) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let before = umask(Mode::from_bits_truncate(0o177));
+            let listener = UnixListener::bind(Path::new(name));
+            umask(before);
+            listener
+        })??;
+        listener.set_nonblocking(true)?;
+        self.bound = identity(&self.socket_path());
+        Ok(listener)
+    }
+
+    /// The locked file, to leave word in.
+    pub fn lock(&self) -> &File {
+        &self.lock
+    }
+
+    /// Where the socket is.
+    pub fn socket_path(&self) -> PathBuf {
+        self.dir.join(&self.socket)
+    }
+
+    /// Where the directory is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Finds the directory again if it was renamed; whether it is anywhere.
+    pub fn find(&mut self) -> bool {
+        let link = format!("/proc/self/fd/{}", self.lock.as_raw_fd());
+        if let Ok(path) = std::fs::read_link(link) {
+            // The kernel adds this to the path of a removed file.
+            if path.as_os_str().as_bytes().ends_with(b" (deleted)") {
+                return false;
+            }
+            if let Some(dir) = path.parent() {
+                if dir != self.dir {
+                    self.dir = dir.to_owned();
+                    self.log.moved_to(dir);
+                }
+            }
+        }
+        self.dir.is_dir()
+    }
+
+    /// Whether clients can still find the socket.
+    pub fn socket_is_there(&mut self) -> bool {
+        self.find() && self.bound.is_some() && identity(&self.socket_path()) == self.bound
+    }
+
+    /// Removes socket and lock, and the directory if nothing else is in it. `log`: the log
+    /// as well. The lock itself goes when this process does.
+    pub fn remove(&mut self, log: bool) {
+        if !self.find() {
+            return;
+        }
+        if identity(&self.socket_path()) == self.bound {
+            let _ = std::fs::remove_file(self.socket_path());
+        }
+        if log || self.dir == repo::users_directory() {
+            self.log.remove();
+        }
+        let _ = std::fs::remove_file(self.dir.join(&self.lock_name));
+        let _ = std::fs::remove_dir(&self.dir);
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.symlink_metadata()
+        .ok()
+        .map(|found| (found.dev(), found.ino()))
+}

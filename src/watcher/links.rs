@@ -1,0 +1,192 @@
+//! Files with more than one name. Pure; the tracker does the looking.
+//!
+//! A write through one hard link is told for that name only, but it changes what git
+//! sees under every other name. So each file that was written is looked at once: if its
+//! link count is above one, some path changed that nobody knows, and the journal must say
+//! "everything".
+//!
+//! The look comes a little after the write. A file that is gone by then could have been
+//! a second name as well: if it was there before, that counts as unsure. If it was made,
+//! written and removed all since the last look (editors and compilers do that all the
+//! time), it is taken for what it nearly always is, a temporary file of one name.
+
+use hashbrown::HashMap;
+
+use super::tree::NodeId;
+
+/// A file: its directory and its name.
+type Key = (NodeId, Box<[u8]>);
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    created: bool,
+    written: bool,
+}
+
+impl Seen {
+    fn could_hide_a_name(self) -> bool {
+        self.written && !self.created
+    }
+}
+
+/// Files written since the last look. See the module's text.
+#[derive(Default)]
+pub struct Links {
+    seen: HashMap<Key, Seen>,
+    in_flight: HashMap<u32, Seen>,
+    unsure: bool,
+}
+
+impl Links {
+    /// The file appeared.
+    pub fn created(&mut self, dir: NodeId, name: &[u8]) {
+        self.seen.entry((dir, name.into())).or_default().created = true;
+    }
+
+    /// The file's content or attributes changed.
+    pub fn written(&mut self, dir: NodeId, name: &[u8]) {
+        self.seen.entry((dir, name.into())).or_default().written = true;
+    }
+
+    /// The name was removed.
+    pub fn deleted(&mut self, dir: NodeId, name: &[u8]) {
+        if self.take(dir, name).could_hide_a_name() {
+            self.unsure = true;
+        }
+    }
+
+    /// The file left under this name. Cookie 0: nobody will tell where it went.
+    pub fn moved_from(&mut self, dir: NodeId, name: &[u8], cookie: u32) {
+        let seen = self.take(dir, name);
+        if seen.written && cookie != 0 {
+            self.in_flight.insert(cookie, seen);
+        } else if seen.could_hide_a_name() {
+            self.unsure = true;
+        }
+    }
+
+    /// The file came to this name, perhaps over another.
+    pub fn moved_to(&mut self, dir: NodeId, name: &[u8], cookie: u32) {
+        self.deleted(dir, name);
+        if let Some(seen) = self.in_flight.remove(&cookie) {
+            self.seen.insert((dir, name.into()), seen);
+        }
+    }
+
+    /// Whether there is nothing to look at and nothing to report.
+    pub fn is_empty(&self) -> bool {
+        self.seen.is_empty() && self.in_flight.is_empty() && !self.unsure
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Looks at each file that was written: `count` gives its number of links, `None` if
+    /// it is not there. `true` if a path may have changed that no event named.
+    pub fn check(&mut self, count: &mut dyn FnMut(NodeId, &[u8]) -> Option<u64>) -> bool {
+        let mut unsure = std::mem::take(&mut self.unsure)
+            || self
+                .in_flight
+                .drain()
+                .any(|(_, seen)| seen.could_hide_a_name());
+        for ((dir, name), seen) in self.seen.drain() {
+            if unsure || !seen.written {
+                continue;
+            }
+            unsure = match count(dir, &name) {
+                Some(count) => count > 1,
+                None => seen.could_hide_a_name(),
+            };
+        }
+        if self.seen.capacity() > 1024 {
+            self.seen.shrink_to(0);
+        }
+        unsure
+    }
+
+    fn take(&mut self, dir: NodeId, name: &[u8]) -> Seen {
+        // Most files that go were not written a moment before.
+        if self.seen.is_empty() {
+            return Seen::default();
+        }
+        self.seen
+            .remove(&(dir, Box::from(name)))
+            .unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(links: &mut Links, count: Option<u64>) -> bool {
+        links.check(&mut |_, _| count)
+    }
+
+    #[test]
+    fn only_written_files_are_looked_at() {
+        let mut links = Links::default();
+        links.created(1, b"made");
+        links.written(1, b"written");
+        let mut looked = Vec::new();
+        assert!(!links.check(&mut |_, name| {
+            looked.push(name.to_vec());
+            Some(1)
+        }));
+        assert_eq!(looked, [b"written".to_vec()]);
+        assert!(links.is_empty());
+    }
+
+    #[test]
+    fn a_second_name_is_unsure() {
+        let mut links = Links::default();
+        links.written(1, b"f");
+        assert!(check(&mut links, Some(2)));
+        assert!(!check(&mut links, Some(2)));
+    }
+
+    #[test]
+    fn an_old_file_that_vanished_is_unsure_and_a_new_one_is_not() {
+        let mut links = Links::default();
+        links.written(1, b"old");
+        links.deleted(1, b"old");
+        assert!(!links.is_empty());
+        assert!(check(&mut links, Some(1)));
+        links.created(1, b"temporary");
+        links.written(1, b"temporary");
+        links.deleted(1, b"temporary");
+        assert!(!check(&mut links, None));
+        links.written(1, b"old");
+        assert!(check(&mut links, None));
+    }
+
+    #[test]
+    fn a_written_file_is_followed_to_its_new_name() {
+        let mut links = Links::default();
+        links.written(1, b"f");
+        links.moved_from(1, b"f", 9);
+        links.moved_to(2, b"g", 9);
+        let mut looked = Vec::new();
+        assert!(links.check(&mut |dir, name| {
+            looked.push((dir, name.to_vec()));
+            Some(2)
+        }));
+        assert_eq!(looked, [(2, b"g".to_vec())]);
+    }
+
+    #[test]
+    fn a_written_file_that_left_or_was_replaced_is_unsure() {
+        let mut links = Links::default();
+        links.written(1, b"f");
+        links.moved_from(1, b"f", 9);
+        assert!(check(&mut links, None));
+        links.written(1, b"f");
+        links.moved_from(1, b"f", 0);
+        assert!(check(&mut links, None));
+        links.written(1, b"f");
+        links.moved_to(1, b"f", 4);
+        assert!(check(&mut links, Some(1)));
+    }
+}

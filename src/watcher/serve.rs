@@ -1,0 +1,511 @@
+//! The event loop: one thread, one poll, nothing that blocks.
+//!
+//! Whatever wakes it (a client, an event, a mount, a signal, a timer), a round is the
+//! same: read requests; take in events and look at the disk for a few milliseconds;
+//! see whether we are still wanted; answer whoever can be answered. With nothing to do it
+//! sleeps until something happens, however long.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::clients::Clients;
+use super::files::Files;
+use super::front::{self, HookAnswer};
+use super::mounts::Mounts;
+use super::remote;
+use super::report::{self, Counters};
+use super::tracker::{Phase, Pumped, Tracker, Trouble};
+use crate::backend::Backend;
+use crate::config::Config;
+use crate::wire::{Kind, Status};
+
+/// So long a round may look at the disk before clients are looked after again.
+const SLICE: Duration = Duration::from_millis(5);
+
+/// So long a client waits for an exact answer before it gets "everything".
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// So long events are left in the kernel's queue when nobody asks, to be taken in bulk.
+/// The queue holds 16,384 of them.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// Waits between attempts of a degraded tracker: the first, and the longest.
+const RETRY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
+
+/// So long the top may be nowhere to be found before the watcher ends.
+const HOMELESS: Duration = Duration::from_secs(600);
+
+/// Why a watcher ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Somebody asked for it.
+    Stopped,
+    /// A signal.
+    Signal,
+    /// No query for long.
+    Idle,
+    /// The worktree is gone.
+    TopGone,
+    /// The git directory is gone.
+    GitDirGone,
+    /// The socket was removed.
+    SocketGone,
+    /// A setting has changed that a new watcher must begin with.
+    NewSettings,
+}
+
+impl End {
+    /// In words, for the log.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Stopped => "told to stop",
+            Self::Signal => "told to stop by a signal",
+            Self::Idle => "no query for long (treewatch.idleTimeout)",
+            Self::TopGone => "the worktree is gone",
+            Self::GitDirGone => "the git directory is gone",
+            Self::SocketGone => "the socket was removed",
+            Self::NewSettings => "the settings have changed",
+        }
+    }
+}
+
+/// What a watcher needs to begin.
+pub struct Parts {
+    /// The tracker of the worktree.
+    pub tracker: Tracker<Box<dyn Backend>>,
+    /// The bound socket.
+    pub listener: UnixListener,
+    /// Connections, perhaps with a first one.
+    pub clients: Clients,
+    /// Our files.
+    pub files: Files,
+    /// The settings.
+    pub config: Config,
+    /// The top.
+    pub top: PathBuf,
+    /// The git directory.
+    pub git_dir: PathBuf,
+    /// Becomes readable when a signal to end has come.
+    pub signals: UnixStream,
+}
+
+/// A running watcher.
+pub struct Server {
+    parts: Parts,
+    mounts: Mounts,
+    counters: Counters,
+    /// When the present crawl began.
+    crawl_began: Instant,
+    /// Events are being left to gather until then.
+    gather_until: Option<Instant>,
+    /// There is something left to look at.
+    busy: bool,
+    retry_at: Option<Instant>,
+    retry_wait: Duration,
+    last_query: Instant,
+    homeless_since: Option<Instant>,
+    phase: Phase,
+}
+
+impl Server {
+    /// A watcher ready to run.
+    pub fn new(parts: Parts) -> Self {
+        let now = Instant::now();
+        let mut server = Self {
+            mounts: Mounts::new(&parts.top),
+            parts,
+            counters: Counters::new(),
+            crawl_began: now,
+            gather_until: None,
+            busy: true,
+            retry_at: None,
+            retry_wait: RETRY.0,
+            last_query: now,
+            homeless_since: None,
+            phase: Phase::Crawling,
+        };
+        server.check_remote();
+        server
+    }
+
+    /// Runs until there is a reason to end.
+    pub fn run(&mut self) -> End {
+        loop {
+            let woken = self.wait();
+            if woken.signal {
+                return End::Signal;
+            }
+            if woken.mounts {
+                self.look_at_mounts();
+            }
+            if woken.listener {
+                self.parts.clients.accept(&self.parts.listener);
+            }
+            for index in woken.clients {
+                self.parts.clients.proceed(index);
+            }
+            let asking = self.parts.clients.asking();
+            let mut pumped = None;
+            if !asking.is_empty() || self.busy || self.is_due(woken.events) {
+                pumped = Some(self.pump());
+            }
+            if let Some(end) = self.timers() {
+                return end;
+            }
+            if self.parts.tracker.take_suspicion() {
+                if let Some(end) = self.check_health() {
+                    return end;
+                }
+            }
+            if let Some(pumped) = pumped {
+                for index in asking {
+                    if self.serve(index, pumped) {
+                        return End::Stopped;
+                    }
+                }
+            }
+            self.parts.clients.sweep();
+        }
+    }
+
+    /// Ends: nobody finds us any more, and nothing is left behind.
+    pub fn end(mut self, why: End) {
+        self.parts
+            .files
+            .log
+            .line(format_args!("ended: {}", why.words()));
+        self.parts
+            .files
+            .remove(why == End::TopGone || why == End::GitDirGone);
+        for index in self.parts.clients.asking() {
+            let client = self.parts.clients.get_mut(index);
+            if client.request() == Some(Kind::Stop) {
+                client.answer(Status::Ok, b"");
+            }
+        }
+    }
+
+    fn wait(&mut self) -> Woken {
+        let timeout = match self.next_timer() {
+            Some(at) => {
+                // Rounded up: a timer must be due when we wake for it.
+                let left = at.saturating_duration_since(Instant::now());
+                let left = left.as_micros().div_ceil(1000);
+                PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+            }
+            None => PollTimeout::NONE,
+        };
+        let parts = &self.parts;
+        let mut fds = vec![
+            PollFd::new(parts.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(parts.listener.as_fd(), PollFlags::POLLIN),
+        ];
+        let events = parts
+            .tracker
+            .wakeup()
+            .filter(|_| self.gather_until.is_none());
+        fds.extend(events.map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
+        let mounts = self.mounts.wakeup();
+        fds.extend(mounts.map(|fd| PollFd::new(fd, PollFlags::POLLPRI)));
+        let first = fds.len();
+        fds.extend(parts.clients.iter().map(|client| {
+            let (fd, flags) = client.interest();
+            PollFd::new(fd, flags)
+        }));
+        // An interrupted poll is a round in which nothing happened.
+        let _ = poll(&mut fds, timeout);
+        let ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|flags| !flags.is_empty());
+        let mut rest = fds[2..first].iter();
+        Woken {
+            signal: ready(&fds[0]),
+            listener: ready(&fds[1]),
+            events: events.is_some() && rest.next().is_some_and(ready),
+            mounts: mounts.is_some() && rest.next().is_some_and(ready),
+            clients: (0..fds.len() - first)
+                .filter(|i| ready(&fds[first + i]))
+                .collect(),
+        }
+    }
+
+    /// When the next round is due even if nothing happens.
+    fn next_timer(&self) -> Option<Instant> {
+        if self.busy {
+            return Some(Instant::now());
+        }
+        let idle = self
+            .parts
+            .config
+            .idle_timeout
+            .map(|idle| self.last_query + idle);
+        let homeless = self.homeless_since.map(|since| since + HOMELESS);
+        let patience = (!self.parts.clients.asking().is_empty()).then(|| Instant::now() + SLICE);
+        [
+            idle,
+            homeless,
+            patience,
+            self.gather_until,
+            self.retry_at,
+            self.parts.clients.next_expiry(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Whether events are to be taken in now, though nobody asks.
+    fn is_due(&mut self, events: bool) -> bool {
+        match self.gather_until {
+            Some(at) => Instant::now() >= at,
+            None if events => {
+                self.gather_until = Some(Instant::now() + GATHER);
+                false
+            }
+            None => false,
+        }
+    }
+
+    fn pump(&mut self) -> Pumped {
+        self.gather_until = None;
+        // A mount may have come between the last poll and a request.
+        if self.mounts.woken() {
+            self.look_at_mounts();
+        }
+        let resyncs = self.parts.tracker.resyncs().0;
+        let mut pumped = self.parts.tracker.pump(Instant::now() + SLICE);
+        if pumped == Pumped::NoTop && self.relocate() {
+            pumped = self.parts.tracker.pump(Instant::now() + SLICE);
+        }
+        self.busy = pumped == Pumped::Busy;
+        if self.parts.tracker.resyncs().0 != resyncs {
+            self.crawl_began = Instant::now();
+        }
+        self.note_phase();
+        pumped
+    }
+
+    fn note_phase(&mut self) {
+        let phase = self.parts.tracker.phase();
+        let (resyncs, why) = self.parts.tracker.resyncs();
+        if resyncs != self.counters.resyncs_logged {
+            self.counters.resyncs_logged = resyncs;
+            self.counters.last_resync = Some(std::time::SystemTime::now());
+            let why = why.unwrap_or("unknown");
+            self.parts.files.log.line(format_args!("resync: {why}"));
+        }
+        if phase == self.phase {
+            return;
+        }
+        self.phase = phase;
+        let log = &self.parts.files.log;
+        match phase {
+            Phase::Crawling => {}
+            Phase::Watching => {
+                let directories = self.parts.tracker.state().tree.len();
+                let took = self.crawl_began.elapsed();
+                log.line(format_args!(
+                    "watching {directories} directories (walked in {took:.0?})"
+                ));
+                self.retry_wait = RETRY.0;
+                self.retry_at = None;
+            }
+            Phase::Degraded(trouble) => {
+                log.line(format_args!("not watching: {}", report::words(trouble)));
+                if trouble != Trouble::Remote {
+                    self.retry_at = Some(Instant::now() + self.retry_wait);
+                    self.retry_wait = (self.retry_wait * 2).min(RETRY.1);
+                }
+            }
+        }
+    }
+
+    /// The top is not where it was: it may have been renamed. Our own files have come
+    /// along if they are in it; otherwise, whoever asks now stands in its top.
+    fn relocate(&mut self) -> bool {
+        let mut candidates = Vec::new();
+        if self.parts.files.find() {
+            // <top>/.git/treewatch
+            candidates.extend(
+                self.parts
+                    .files
+                    .dir()
+                    .ancestors()
+                    .nth(2)
+                    .map(Path::to_owned),
+            );
+        }
+        for index in self.parts.clients.asking() {
+            let client = self.parts.clients.get_mut(index);
+            let cwd = client.pid().map(|pid| format!("/proc/{pid}/cwd"));
+            candidates.extend(cwd.and_then(|link| std::fs::read_link(link).ok()));
+        }
+        use std::os::unix::ffi::OsStrExt;
+        for top in candidates {
+            if self
+                .parts
+                .tracker
+                .backend()
+                .relocate(top.as_os_str().as_bytes())
+            {
+                self.parts
+                    .files
+                    .log
+                    .line(format_args!("the worktree is now {}", top.display()));
+                if let Ok(inside) = self.parts.git_dir.strip_prefix(&self.parts.top) {
+                    self.parts.git_dir = top.join(inside);
+                }
+                self.parts.top = top;
+                self.homeless_since = None;
+                // Same mounts, other paths.
+                self.mounts.changed(&self.parts.top);
+                return true;
+            }
+        }
+        if self.homeless_since.is_none() {
+            self.homeless_since = Some(Instant::now());
+        }
+        false
+    }
+
+    fn look_at_mounts(&mut self) {
+        if self.mounts.changed(&self.parts.top) {
+            self.parts
+                .tracker
+                .resync("a file system was mounted or unmounted in the worktree");
+            self.crawl_began = Instant::now();
+            self.busy = true;
+            self.check_remote();
+        }
+    }
+
+    fn check_remote(&mut self) {
+        if self.parts.config.allow_remote {
+            return;
+        }
+        let kind = remote::kind(&self.parts.top)
+            .or_else(|| self.mounts.types().find_map(remote::kind_by_name));
+        if kind.is_some() {
+            self.counters.remote = kind;
+            self.parts.tracker.degrade(Trouble::Remote);
+            self.note_phase();
+        }
+    }
+
+    fn timers(&mut self) -> Option<End> {
+        let now = Instant::now();
+        if self
+            .parts
+            .config
+            .idle_timeout
+            .is_some_and(|idle| now >= self.last_query + idle)
+        {
+            return Some(End::Idle);
+        }
+        if self
+            .homeless_since
+            .is_some_and(|since| now >= since + HOMELESS)
+        {
+            return Some(End::TopGone);
+        }
+        if self.retry_at.is_some_and(|at| now >= at) {
+            self.retry_at = None;
+            self.parts.tracker.resync("trying again");
+            self.crawl_began = now;
+            self.busy = true;
+            self.note_phase();
+        }
+        None
+    }
+
+    /// Something happened to the top, the git directory or our files.
+    fn check_health(&mut self) -> Option<End> {
+        if !self.parts.files.socket_is_there() {
+            return Some(if self.parts.git_dir.is_dir() {
+                End::SocketGone
+            } else {
+                End::GitDirGone
+            });
+        }
+        if matches!(self.phase, Phase::Watching) && self.parts.tracker.top_is_gone() {
+            return Some(End::TopGone);
+        }
+        let backend = self.parts.tracker.backend();
+        if backend.enter().is_ok() {
+            backend.leave();
+        } else if !self.relocate() {
+            return None;
+        }
+        if !self.parts.git_dir.is_dir() {
+            return Some(End::GitDirGone);
+        }
+        let config = Config::read(&self.parts.top, &self.parts.git_dir);
+        (config != self.parts.config).then_some(End::NewSettings)
+    }
+
+    /// Answers a client if that can be done now. `true`: it wants us to end.
+    fn serve(&mut self, index: usize, pumped: Pumped) -> bool {
+        let client = self.parts.clients.get_mut(index);
+        let (Some(kind), since) = (client.request(), client.asked_at()) else {
+            return false;
+        };
+        match kind {
+            Kind::Stop => return true,
+            Kind::Status => {
+                let report = self.report().to_string();
+                self.parts
+                    .clients
+                    .get_mut(index)
+                    .answer(Status::Ok, report.as_bytes());
+            }
+            Kind::Query => {
+                let body = client.body().to_vec();
+                let Some(answer) = self.hook_answer(&body, pumped, since) else {
+                    return false;
+                };
+                self.last_query = Instant::now();
+                self.counters.note(&answer, since.elapsed());
+                self.parts
+                    .clients
+                    .get_mut(index)
+                    .answer(Status::Ok, &answer.bytes);
+            }
+            Kind::Follow => client.answer(Status::Bad, b"not spoken here"),
+        }
+        false
+    }
+
+    /// `None`: an exact answer may still come in time.
+    fn hook_answer(&mut self, token: &[u8], pumped: Pumped, since: Instant) -> Option<HookAnswer> {
+        let began = if self.phase == Phase::Crawling {
+            self.crawl_began
+        } else {
+            since
+        };
+        match pumped {
+            Pumped::Settled => {
+                let ignore_case = self.parts.config.ignore_case;
+                let answer = front::answer(&mut self.parts.tracker, token, ignore_case);
+                let fits = self.parts.clients.has_room_for(answer.bytes.len());
+                Some(if fits { answer } else { front::unknown() })
+            }
+            Pumped::Busy if began.elapsed() < PATIENCE => None,
+            Pumped::Busy | Pumped::NoTop | Pumped::Degraded => Some(front::unknown()),
+        }
+    }
+
+    fn report(&self) -> serde_json::Value {
+        report::report(&self.parts, &self.counters, self.retry_at)
+    }
+}
+
+/// What a poll found ready.
+struct Woken {
+    signal: bool,
+    listener: bool,
+    events: bool,
+    mounts: bool,
+    clients: Vec<usize>,
+}

@@ -1,0 +1,369 @@
+//! Making the belief true again: looking at every place that is in doubt.
+//!
+//! What a place holds is asked of the backend by watching it: the same directory gives
+//! the same watch, wherever it has gone meanwhile (inotify_add_watch(2) goes by inode).
+//! That one answer tells a directory that came back from one that was replaced, and finds
+//! a renamed directory with all its watches in place.
+//!
+//! A look can itself be overtaken: a directory above may have moved between the last
+//! read of the queue and the look, so that the path led somewhere else. Its rename is in
+//! the queue then. It puts the directory in doubt, and a directory that is found after a
+//! rename has everything below it looked at again. So what is wrong for a moment is
+//! mended before anybody is told.
+
+use std::time::Instant;
+
+use crate::backend::{Backend, WatchError};
+
+use super::state::{Doubt, Listing, Place};
+use super::tracker::Tracker;
+use super::tree::{NodeId, TOP};
+
+/// So many looks are taken between two looks at the clock.
+const LOOKS: u32 = 16;
+
+/// A directory found in so many places in one go is not being renamed: it is mounted twice.
+const FINDS_MAX: u32 = 64;
+
+/// How far a round of looking came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Looked {
+    /// At everything.
+    All,
+    /// Time was up.
+    Some,
+    /// The system's limit of watches is used up.
+    Limit,
+}
+
+impl<B: Backend> Tracker<B> {
+    /// Looks at places in doubt, directories to list and files written, until all is
+    /// done or time is up. The top must have been entered.
+    pub(super) fn look(&mut self, until: Instant) -> Looked {
+        let mut looks = 0;
+        loop {
+            let more = if let Some((place, doubt)) = self.next_doubt() {
+                self.examine(place.0, &place.1, doubt, false)
+            } else if let Some(listing) = self.state.listings.pop() {
+                self.list(&listing)
+            } else {
+                break;
+            };
+            if more.is_err() {
+                return Looked::Limit;
+            }
+            if self.state.lost.is_some() {
+                return Looked::Some;
+            }
+            looks += 1;
+            if looks % LOOKS == 0 && Instant::now() >= until {
+                return Looked::Some;
+            }
+        }
+        self.check_links();
+        Looked::All
+    }
+
+    /// The next place whose path can be trusted: no directory above it is in doubt.
+    fn next_doubt(&mut self) -> Option<(Place, Doubt)> {
+        let mut put_off = 0;
+        while put_off < self.state.doubts.len() {
+            let (place, doubt) = self.state.doubts.pop_front()?;
+            let state = &mut self.state;
+            if !state.tree.is_alive(place.0) {
+                continue;
+            }
+            let (mut at, mut ready) = (place.0, true);
+            while at != TOP && ready {
+                match state.tree.parent(at) {
+                    Some(above) => {
+                        ready = !state.doubted.contains(&at);
+                        at = above;
+                    }
+                    None => break,
+                }
+            }
+            if !ready {
+                state.doubts.insert(place, doubt);
+                put_off += 1;
+            } else if at == TOP {
+                return Some((place, doubt));
+            } else {
+                state.parked.push((place, doubt));
+            }
+        }
+        None
+    }
+
+    /// Finds out what directory is at a place. `deep`: and looks at all below it again.
+    /// An error means that the limit of watches is used up.
+    fn examine(
+        &mut self,
+        parent: NodeId,
+        name: &[u8],
+        doubt: Doubt,
+        deep: bool,
+    ) -> Result<(), WatchError> {
+        if name.is_empty() {
+            self.examine_access(TOP);
+            return Ok(());
+        }
+        let current = self.state.tree.child(parent, name);
+        if let Some(node) = current {
+            self.state.doubted.remove(&node);
+        }
+        let mut path = Vec::new();
+        if !self.state.tree.path(parent, &mut path) {
+            return Ok(());
+        }
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        let id = match self.backend.watch(&path) {
+            Ok(id) => id,
+            Err(WatchError::NotADirectory) => {
+                if let Some(node) = current {
+                    self.state.detach(node, doubt.moved);
+                }
+                return Ok(());
+            }
+            Err(WatchError::LimitReached) => return Err(WatchError::LimitReached),
+            Err(WatchError::NoAccess | WatchError::Other(_)) => {
+                self.cannot_see(parent, name, current, doubt);
+                return Ok(());
+            }
+        };
+        match (self.state.tree.by_watch(id), current) {
+            (Some(found), Some(node)) if found == node => {
+                if doubt.attributes {
+                    self.examine_access(node);
+                }
+                if doubt.moved || deep {
+                    self.state.listings.push(Listing { node, deep: true });
+                }
+            }
+            (Some(found), _) => {
+                if found == TOP || self.state.tree.is_below(found, parent) {
+                    self.state.lost = Some("a directory appeared inside itself");
+                    return Ok(());
+                }
+                if let Some(node) = current {
+                    self.state.detach(node, doubt.moved);
+                }
+                self.found(found, parent, name);
+            }
+            (None, Some(node)) if self.state.blind.contains(&node) => {
+                self.state.blind.remove(&node);
+                self.state.tree.set_watch(node, id);
+                self.state.listings.push(Listing { node, deep: true });
+            }
+            (None, current) => {
+                if let Some(node) = current {
+                    self.state.detach(node, doubt.moved);
+                }
+                let node = self.state.tree.add(parent, name);
+                self.state.tree.set_watch(node, id);
+                // While nothing is recorded, only subdirectories are of interest.
+                if name != b".git" && (self.state.recording || !self.backend.leaf(&path)) {
+                    self.state.listings.push(Listing { node, deep: false });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A known directory turned up at a place where it was not.
+    fn found(&mut self, node: NodeId, parent: NodeId, name: &[u8]) {
+        let finds = self.finds.entry(node).or_insert(0);
+        *finds += 1;
+        if *finds > FINDS_MAX {
+            self.state.lost = Some("a directory is found in two places, as if mounted twice");
+            return;
+        }
+        if let Some(old_parent) = self.state.tree.parent(node) {
+            // Its rename may not have been read yet. If it still is in its old place as
+            // well, the look at that place finds it there, and so on: see above.
+            let old_name: Box<[u8]> = self.state.tree.name(node).into();
+            self.state.doubted.remove(&node);
+            self.state.detach(node, true);
+            let moved = Doubt {
+                moved: true,
+                attributes: false,
+            };
+            self.state.doubt(old_parent, &old_name, moved);
+        }
+        self.state.attach(node, parent, name);
+    }
+
+    /// A directory that is there but cannot be watched is a blind spot.
+    fn cannot_see(&mut self, parent: NodeId, name: &[u8], current: Option<NodeId>, doubt: Doubt) {
+        let node = match current {
+            Some(node) if !doubt.moved => node,
+            _ => {
+                if let Some(node) = current {
+                    self.state.detach(node, true);
+                }
+                self.state.tree.add(parent, name)
+            }
+        };
+        if self.state.blind.insert(node) && self.state.recording {
+            // git may know files in it, and nobody can list them to name them.
+            self.state.journal.record_everything();
+        }
+    }
+
+    /// Permissions of a watched directory may have changed: its watch goes on, but names
+    /// in it may no longer be found, or be found again.
+    fn examine_access(&mut self, node: NodeId) {
+        let mut path = Vec::new();
+        if !self.state.tree.path(node, &mut path) {
+            return;
+        }
+        let blind = self.state.blind.contains(&node);
+        let searchable = self.backend.searchable(&path);
+        if searchable && blind {
+            self.state.blind.remove(&node);
+            self.state.listings.push(Listing { node, deep: true });
+            if self.state.recording {
+                self.state.journal.record_everything();
+            }
+        } else if !searchable && !blind {
+            self.state.blind.insert(node);
+            if self.state.recording {
+                self.state.journal.record_everything();
+            }
+        }
+    }
+
+    /// Lists a directory: records what is in it and watches the directories in it.
+    fn list(&mut self, listing: &Listing) -> Result<(), WatchError> {
+        let node = listing.node;
+        let mut path = Vec::new();
+        if !self.state.tree.is_alive(node) || !self.state.tree.path(node, &mut path) {
+            // Gone, or missing: if it is found, all of it is listed again.
+            return Ok(());
+        }
+        if node != TOP && self.state.tree.name(node) == b".git" {
+            return Ok(());
+        }
+        let mut names = std::mem::take(&mut self.names);
+        names.clear();
+        let listed = self
+            .backend
+            .list(&path, &mut |name, is_dir| names.push(name, is_dir));
+        if let Err(error) = listed {
+            use std::io::ErrorKind::{NotADirectory, NotFound};
+            // If it is gone, the event that says so is in the queue.
+            if !matches!(error.kind(), NotFound | NotADirectory)
+                && self.state.blind.insert(node)
+                && self.state.recording
+            {
+                self.state.journal.record_everything();
+            }
+        }
+        let mut result = Ok(());
+        for (name, is_dir) in names.iter() {
+            let is_git = name == b".git";
+            if is_git && node == TOP {
+                continue;
+            }
+            if !is_git {
+                self.state.record(node, name);
+            }
+            let child = self.state.tree.child(node, name);
+            if !is_dir {
+                if child.is_some() {
+                    self.state.doubt(node, name, Doubt::default());
+                }
+            } else if child.is_none() || listing.deep {
+                result = self.examine(
+                    node,
+                    name,
+                    Doubt::default(),
+                    listing.deep && child.is_some(),
+                );
+                if result.is_err() {
+                    break;
+                }
+            }
+        }
+        self.names = names;
+        result
+    }
+
+    fn check_links(&mut self) {
+        if self.state.links.is_empty() {
+            return;
+        }
+        let (tree, backend) = (&self.state.tree, &mut self.backend);
+        let mut path = Vec::new();
+        let unsure = self.state.links.check(&mut |dir, name| {
+            path.clear();
+            if !tree.is_alive(dir) || !tree.path(dir, &mut path) {
+                return None;
+            }
+            if !path.is_empty() {
+                path.push(b'/');
+            }
+            path.extend_from_slice(name);
+            backend.links(&path)
+        });
+        if unsure {
+            self.state.journal.record_everything();
+        }
+    }
+
+    /// Nothing is in doubt and the whole queue was read: what is still missing is gone.
+    pub(super) fn let_go(&mut self) {
+        let backend = &mut self.backend;
+        let state = &mut self.state;
+        for missing in std::mem::take(&mut state.missing) {
+            if !state.tree.is_alive(missing.node) || state.tree.parent(missing.node).is_some() {
+                continue;
+            }
+            if missing.moved && state.recording {
+                // It left the tree, and nobody knows what files were in it.
+                state.journal.record_everything();
+            }
+            state
+                .tree
+                .remove(missing.node, &mut |watch| backend.unwatch(watch));
+        }
+        state.parked.clear();
+        state.doubted.clear();
+        state.blind.retain(|&node| state.tree.is_alive(node));
+        self.finds.clear();
+        state.tree.sweep();
+    }
+}
+
+/// The entries of one directory: names end to end, so that listing allocates little.
+#[derive(Default)]
+pub(super) struct Names {
+    bytes: Vec<u8>,
+    ends: Vec<(usize, bool)>,
+}
+
+impl Names {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+        self.bytes.shrink_to(64 << 10);
+        self.ends.shrink_to(4 << 10);
+    }
+
+    fn push(&mut self, name: &[u8], is_dir: bool) {
+        self.bytes.extend_from_slice(name);
+        self.ends.push((self.bytes.len(), is_dir));
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(end, is_dir)| {
+            let name = &self.bytes[start..end];
+            start = end;
+            (name, is_dir)
+        })
+    }
+}

@@ -1,0 +1,349 @@
+//! What the watcher believes about the tree, and what it still has to look at. Pure.
+//!
+//! Events are taken in here. They are never believed about *where* a directory is: a
+//! rename, a removal or a creation of a directory only marks its place (parent and name)
+//! as one to look at, and [`super::settle`] then finds out what is there now. So no
+//! order of events, no half of a pair and no name that was made anew can mislead it.
+//!
+//! Until a place was looked at, the tree is as it was, and events below a directory that
+//! moved are recorded under its old path: that is the path git knows. After it was
+//! looked at, its old paths stay on as *aliases* until a whole queue was read that can
+//! hold events from before the look.
+
+use hashbrown::HashSet;
+use hashlink::LinkedHashMap;
+
+use super::journal::Journal;
+use super::links::Links;
+use super::tree::{NodeId, TOP, Tree};
+use crate::backend::{Event, WatchId, What};
+
+/// More renamed directories than this at once are recorded as "everything": following
+/// every event under each of them would cost more than git's own scan.
+const ALIASES_MAX: usize = 256;
+
+/// A place to look at: a directory and a name in it.
+pub type Place = (NodeId, Box<[u8]>);
+
+/// What is known of a place to look at.
+#[derive(Clone, Copy, Default)]
+pub struct Doubt {
+    /// A directory was renamed to or from it: what was looked up below it before may
+    /// have been something else.
+    pub moved: bool,
+    /// Its permissions may have changed.
+    pub attributes: bool,
+}
+
+/// A directory whose entries are to be listed.
+pub struct Listing {
+    /// Which.
+    pub node: NodeId,
+    /// Also every directory below it, known or not.
+    pub deep: bool,
+}
+
+/// A directory that is not where it was, and was not found elsewhere yet.
+pub struct Missing {
+    /// Which.
+    pub node: NodeId,
+    /// Whether it may have left the tree with everything in it.
+    pub moved: bool,
+}
+
+/// A path under which events of a directory, and of all below it, are recorded too.
+struct Alias {
+    node: NodeId,
+    path: Vec<u8>,
+}
+
+/// See the module's text.
+pub struct State {
+    /// The directories.
+    pub tree: Tree,
+    /// What changed.
+    pub journal: Journal,
+    /// Whether changes are recorded: not during a crawl, since there is no token yet
+    /// that could ask for them.
+    pub recording: bool,
+    /// Places to look at, in the order in which they came up.
+    pub doubts: LinkedHashMap<Place, Doubt>,
+    /// Places below a directory that is missing: looked at when it is found.
+    pub parked: Vec<(Place, Doubt)>,
+    /// Directories that stand at a place to look at.
+    pub doubted: HashSet<NodeId>,
+    /// Directories to list; the last one first.
+    pub listings: Vec<Listing>,
+    /// Directories to find again.
+    pub missing: Vec<Missing>,
+    /// Directories that cannot be read: named in every answer.
+    pub blind: HashSet<NodeId>,
+    /// Files to look at.
+    pub links: Links,
+    /// Watches outside the tree.
+    pub guards: Vec<WatchId>,
+    /// Something happened to the top, the git directory or our own files: whoever runs
+    /// the watcher should see whether they are still there.
+    pub suspicious: bool,
+    /// The belief cannot be mended; why.
+    pub lost: Option<&'static str>,
+    aliases: Vec<Alias>,
+    path: Vec<u8>,
+}
+
+impl State {
+    /// Knows nothing but that there is a top.
+    pub fn new(journal: Journal) -> Self {
+        Self {
+            tree: Tree::new(),
+            journal,
+            recording: false,
+            doubts: LinkedHashMap::new(),
+            parked: Vec::new(),
+            doubted: HashSet::new(),
+            listings: Vec::new(),
+            missing: Vec::new(),
+            blind: HashSet::new(),
+            links: Links::default(),
+            guards: Vec::new(),
+            suspicious: false,
+            lost: None,
+            aliases: Vec::new(),
+            path: Vec::new(),
+        }
+    }
+
+    /// Whether there is nothing to look at.
+    pub fn is_quiet(&self) -> bool {
+        self.doubts.is_empty() && self.listings.is_empty() && self.links.is_empty()
+    }
+
+    /// Takes one event in.
+    pub fn take(&mut self, event: Event<'_>) {
+        if self.guards.contains(&event.watch) {
+            self.guarded(event);
+        }
+        let Some(node) = self.tree.by_watch(event.watch) else {
+            // A watch that was dropped already: normal after rm -r.
+            return;
+        };
+        match event.what {
+            What::WatchGone => {
+                self.tree.clear_watch(node);
+                if node == TOP {
+                    self.suspicious = true;
+                } else if let Some(parent) = self.tree.parent(node) {
+                    let name: Box<[u8]> = self.tree.name(node).into();
+                    self.doubt(parent, &name, Doubt::default());
+                }
+            }
+            What::SelfDeleted | What::SelfMoved => self.suspicious |= node == TOP,
+            What::Unmounted if node == TOP => self.suspicious = true,
+            What::Unmounted => self.lost = Some("a file system in the worktree was unmounted"),
+            What::Attributes if event.name.is_empty() => {
+                // Any other directory's parent says the same, with its name.
+                if node == TOP {
+                    self.doubt(
+                        TOP,
+                        b"",
+                        Doubt {
+                            attributes: true,
+                            ..Doubt::default()
+                        },
+                    );
+                }
+            }
+            _ if event.name.is_empty() => {}
+            _ => self.entry(node, event),
+        }
+    }
+
+    fn guarded(&mut self, event: Event<'_>) {
+        self.suspicious |= match event.what {
+            What::SelfDeleted | What::SelfMoved | What::Unmounted | What::WatchGone => true,
+            // git's own lock files come and go all day; what matters is our socket, our
+            // directory, and the configuration.
+            What::Deleted | What::MovedFrom => {
+                event.name.ends_with(b".sock") || event.name == b"treewatch"
+            }
+            What::MovedTo => event.name.starts_with(b"config"),
+            _ => false,
+        };
+    }
+
+    /// An event about the entry `event.name` of the directory `node`.
+    fn entry(&mut self, node: NodeId, event: Event<'_>) {
+        let appears_or_goes = matches!(
+            event.what,
+            What::Created | What::Deleted | What::MovedFrom | What::MovedTo
+        );
+        if event.name == b".git" {
+            if node == TOP {
+                self.suspicious |= appears_or_goes;
+                return;
+            }
+            self.nested_changed(node, true);
+        } else if node != TOP && self.tree.name(node) == b".git" {
+            // Whether git takes a directory for a repository of its own depends on these
+            // (git: setup.c, is_git_directory), and a submodule's state on the others.
+            let decisive = [&b"HEAD"[..], b"objects", b"refs"].contains(&event.name);
+            if let Some(nested) = self.tree.parent(node) {
+                self.nested_changed(nested, decisive && appears_or_goes);
+            }
+            return;
+        } else {
+            self.record(node, event.name);
+        }
+        if appears_or_goes && (event.is_dir || self.tree.child(node, event.name).is_some()) {
+            let moved = matches!(event.what, What::MovedFrom | What::MovedTo);
+            self.doubt(
+                node,
+                event.name,
+                Doubt {
+                    moved,
+                    attributes: false,
+                },
+            );
+        } else if event.is_dir && event.what == What::Attributes {
+            self.doubt(
+                node,
+                event.name,
+                Doubt {
+                    moved: false,
+                    attributes: true,
+                },
+            );
+        }
+        if !event.is_dir && self.recording {
+            match event.what {
+                What::Created => self.links.created(node, event.name),
+                What::Written | What::Attributes => self.links.written(node, event.name),
+                What::Deleted => self.links.deleted(node, event.name),
+                What::MovedFrom => self.links.moved_from(node, event.name, event.cookie),
+                What::MovedTo => self.links.moved_to(node, event.name, event.cookie),
+                _ => {}
+            }
+        }
+    }
+
+    /// A repository inside the worktree changed: to git that is a change of the entry
+    /// that holds it, and with `entries` also of how everything in it is to be shown
+    /// (git: dir.c, treat_directory). A path below `.git` cannot say so: git drops it.
+    fn nested_changed(&mut self, nested: NodeId, entries: bool) {
+        let Some(parent) = self.tree.parent(nested) else {
+            return;
+        };
+        let name: Box<[u8]> = self.tree.name(nested).into();
+        self.record(parent, &name);
+        let listed = |l: &Listing| l.node == nested;
+        if entries && self.recording && !self.listings.iter().rev().take(8).any(listed) {
+            self.listings.push(Listing {
+                node: nested,
+                deep: false,
+            });
+        }
+    }
+
+    /// Records a change of the entry `name` of the directory `node`, under every path
+    /// that git may know it by. An empty name means the directory itself.
+    pub fn record(&mut self, node: NodeId, name: &[u8]) {
+        if !self.recording {
+            return;
+        }
+        let mut path = std::mem::take(&mut self.path);
+        path.clear();
+        if self.tree.path(node, &mut path) {
+            join(&mut path, name);
+            self.journal.record(&path);
+        }
+        for alias in &self.aliases {
+            path.clear();
+            path.extend_from_slice(&alias.path);
+            let length = path.len();
+            path.push(b'/');
+            if self.tree.path_below(alias.node, node, &mut path) {
+                if path.len() == length + 1 {
+                    path.truncate(length);
+                }
+                join(&mut path, name);
+                self.journal.record(&path);
+            }
+        }
+        self.path = path;
+    }
+
+    /// Marks a place as one to look at.
+    pub fn doubt(&mut self, parent: NodeId, name: &[u8], doubt: Doubt) {
+        if let Some(node) = self.tree.child(parent, name) {
+            self.doubted.insert(node);
+        }
+        let entry = self
+            .doubts
+            .entry((parent, name.into()))
+            .or_insert_with(Doubt::default);
+        entry.moved |= doubt.moved;
+        entry.attributes |= doubt.attributes;
+    }
+
+    /// Takes a directory out of its place: it is missing until it is found elsewhere. Its
+    /// present paths stay on as aliases.
+    pub fn detach(&mut self, node: NodeId, moved: bool) {
+        if self.recording {
+            let mut known = Vec::new();
+            let mut path = Vec::new();
+            if self.tree.path(node, &mut path) {
+                known.push(path);
+            }
+            for alias in &self.aliases {
+                let mut path = alias.path.clone();
+                path.push(b'/');
+                let length = path.len();
+                if self.tree.path_below(alias.node, node, &mut path) && alias.node != node {
+                    debug_assert!(path.len() > length);
+                    known.push(path);
+                }
+            }
+            for path in known {
+                self.journal.record(&path);
+                if !self
+                    .aliases
+                    .iter()
+                    .any(|a| a.node == node && a.path == path)
+                {
+                    self.aliases.push(Alias { node, path });
+                }
+            }
+            if self.aliases.len() > ALIASES_MAX {
+                self.journal.record_everything();
+                self.aliases.clear();
+            }
+        }
+        self.tree.detach(node);
+        self.missing.push(Missing { node, moved });
+    }
+
+    /// Puts a missing directory where it was found.
+    pub fn attach(&mut self, node: NodeId, parent: NodeId, name: &[u8]) {
+        self.missing.retain(|missing| missing.node != node);
+        self.tree.attach(node, parent, name);
+        for (place, doubt) in std::mem::take(&mut self.parked) {
+            self.doubt(place.0, &place.1, doubt);
+        }
+        self.listings.push(Listing { node, deep: true });
+    }
+
+    /// A whole queue was read after the last look: old paths are of no more use.
+    pub fn forget_aliases(&mut self) {
+        self.aliases.clear();
+    }
+}
+
+fn join(path: &mut Vec<u8>, name: &[u8]) {
+    if name.is_empty() {
+        return;
+    }
+    if !path.is_empty() {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name);
+}

@@ -1,0 +1,332 @@
+//! The tracker: one worktree's tree and journal, kept true by one backend.
+//!
+//! It knows nothing of sockets, git or tokens' spelling: front ends ask it for the
+//! changes since a place in the journal of an instance. A new instance begins with each
+//! start and each loss of sync, and nothing of an older one is ever compared with it.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::os::fd::BorrowedFd;
+use std::time::Instant;
+
+use hashbrown::HashMap;
+
+use super::journal::{Journal, Limits, Since};
+use super::settle::{Looked, Names};
+use super::state::{Listing, State};
+use super::tree::{NodeId, TOP};
+use crate::backend::{Backend, Drained, EnterError, StartError, WatchError};
+
+/// What a tracker is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Walking the tree for the first time, or again after a loss of sync.
+    Crawling,
+    /// Every directory is watched.
+    Watching,
+    /// Not watching; the reason.
+    Degraded(Trouble),
+}
+
+/// Why a tracker cannot watch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// The system's limit of watches is used up.
+    Watches,
+    /// The system's limit of watchers is used up.
+    Instances,
+    /// The file system is one whose changes this kernel does not hear of.
+    Remote,
+    /// The tree cannot be followed: why.
+    Tree(&'static str),
+    /// Something else the backend reported.
+    Backend,
+}
+
+/// How a call of [`Tracker::pump`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pumped {
+    /// Every change made before the call is in the journal.
+    Settled,
+    /// Time was up first; nothing can be answered yet but "everything".
+    Busy,
+    /// As `Busy`, and waiting does not help: the top has to be found again.
+    NoTop,
+    /// The tracker is degraded.
+    Degraded,
+}
+
+/// What changed since a place.
+pub enum Changes<'a> {
+    /// These paths; the first are blind spots, named in every answer.
+    Paths(Vec<Vec<u8>>, Box<dyn Iterator<Item = &'a [u8]> + 'a>),
+    /// The tracker cannot tell: everything.
+    Everything,
+}
+
+/// A resync that follows another of the same kind without one good answer in between is
+/// tried so many times.
+const RESYNCS_MAX: u32 = 3;
+
+/// See the module's text.
+pub struct Tracker<B> {
+    pub(super) backend: B,
+    pub(super) state: State,
+    pub(super) finds: HashMap<NodeId, u32>,
+    pub(super) names: Names,
+    phase: Phase,
+    instance: String,
+    limits: Limits,
+    guards: Vec<Vec<u8>>,
+    resyncs: u64,
+    fruitless: u32,
+    last_resync: Option<&'static str>,
+}
+
+impl<B: Backend> Tracker<B> {
+    /// A tracker that begins to crawl with the first call of [`Tracker::pump`].
+    pub fn new(backend: B, limits: Limits) -> Self {
+        let mut tracker = Self {
+            backend,
+            state: State::new(Journal::new(limits)),
+            finds: HashMap::new(),
+            names: Names::default(),
+            phase: Phase::Crawling,
+            instance: String::new(),
+            limits,
+            guards: Vec::new(),
+            resyncs: 0,
+            fruitless: 0,
+            last_resync: None,
+        };
+        tracker.begin();
+        tracker
+    }
+
+    /// Also watches a directory outside the tree (absolute path), now and after each
+    /// resync; see [`Tracker::take_suspicion`].
+    pub fn guard(&mut self, path: &[u8]) {
+        self.guards.push(path.to_owned());
+        self.set_guards();
+    }
+
+    /// Starts again from nothing: what was handed out before gets "everything".
+    pub fn resync(&mut self, reason: &'static str) {
+        self.resyncs += 1;
+        self.last_resync = Some(reason);
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        self.state = State::new(Journal::new(self.limits));
+        self.finds.clear();
+        self.phase = match self.backend.restart() {
+            Ok(()) => Phase::Crawling,
+            Err(StartError::LimitReached) => Phase::Degraded(Trouble::Instances),
+            Err(StartError::Other(_)) => Phase::Degraded(Trouble::Backend),
+        };
+        self.set_guards();
+    }
+
+    fn set_guards(&mut self) {
+        self.state.guards.clear();
+        for path in &self.guards {
+            match self.backend.guard(path) {
+                Ok(id) => self.state.guards.push(id),
+                Err(WatchError::NotADirectory) => self.state.suspicious = true,
+                // A guard only makes the end come sooner.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Stops watching and gives everything back, until the next [`Tracker::resync`].
+    pub fn degrade(&mut self, trouble: Trouble) {
+        self.backend.shut();
+        self.state = State::new(Journal::new(self.limits));
+        self.phase = Phase::Degraded(trouble);
+    }
+
+    /// Takes in what happened and looks at what is in doubt, for as long as `until`.
+    pub fn pump(&mut self, until: Instant) -> Pumped {
+        loop {
+            if let Phase::Degraded(_) = self.phase {
+                return Pumped::Degraded;
+            }
+            if self.state.tree.watch(TOP).is_none() && self.phase == Phase::Crawling {
+                if let Some(pumped) = self.watch_top() {
+                    return pumped;
+                }
+            }
+            let quiet = self.state.is_quiet();
+            let state = &mut self.state;
+            let drained = self.backend.drain(&mut |event| state.take(event));
+            if drained == Drained::Lost {
+                self.lose("the kernel's queue of events was full");
+                continue;
+            }
+            if let Some(reason) = self.state.lost.take() {
+                self.lose(reason);
+                continue;
+            }
+            if quiet {
+                self.state.forget_aliases();
+                if self.state.is_quiet() {
+                    self.let_go();
+                    self.settled();
+                    return Pumped::Settled;
+                }
+            }
+            match self.backend.enter() {
+                Ok(()) => {}
+                Err(EnterError::Elsewhere) => {
+                    self.state.suspicious = true;
+                    return Pumped::NoTop;
+                }
+                Err(EnterError::Other(_)) => return Pumped::NoTop,
+            }
+            let looked = self.look(until);
+            self.backend.leave();
+            match looked {
+                // Somebody who makes directories without end must not keep us here.
+                Looked::All if Instant::now() >= until => return Pumped::Busy,
+                Looked::All => {}
+                Looked::Some if self.state.lost.is_some() => {}
+                Looked::Some => return Pumped::Busy,
+                Looked::Limit => self.degrade(Trouble::Watches),
+            }
+        }
+    }
+
+    /// Begins the crawl. `None`: go on.
+    fn watch_top(&mut self) -> Option<Pumped> {
+        if self.backend.enter().is_err() {
+            self.state.suspicious = true;
+            return Some(Pumped::NoTop);
+        }
+        let watched = self.backend.watch(b"");
+        self.backend.leave();
+        match watched {
+            Ok(id) => {
+                self.state.tree.set_watch(TOP, id);
+                self.state.listings.push(Listing {
+                    node: TOP,
+                    deep: false,
+                });
+                None
+            }
+            Err(WatchError::LimitReached) => {
+                self.degrade(Trouble::Watches);
+                Some(Pumped::Degraded)
+            }
+            Err(_) => {
+                self.degrade(Trouble::Tree("its top cannot be watched"));
+                Some(Pumped::Degraded)
+            }
+        }
+    }
+
+    fn lose(&mut self, reason: &'static str) {
+        self.fruitless += 1;
+        if self.fruitless > RESYNCS_MAX {
+            self.fruitless = 0;
+            self.resyncs += 1;
+            self.last_resync = Some(reason);
+            self.degrade(Trouble::Tree(reason));
+        } else {
+            self.resync(reason);
+        }
+    }
+
+    fn settled(&mut self) {
+        self.fruitless = 0;
+        if self.phase == Phase::Crawling {
+            self.phase = Phase::Watching;
+            self.instance = new_instance();
+            self.state.recording = true;
+        }
+    }
+
+    /// The place in the journal that holds every change so far. To be asked for only
+    /// right after [`Pumped::Settled`].
+    pub fn place(&mut self) -> u64 {
+        self.state.journal.hand_out()
+    }
+
+    /// What changed since `place`, a place in the journal of the present instance.
+    pub fn since(&self, place: u64) -> Changes<'_> {
+        if self.state.blind.contains(&TOP) {
+            return Changes::Everything;
+        }
+        match self.state.journal.since(place) {
+            Since::Everything => Changes::Everything,
+            Since::Paths(paths) => {
+                let mut blind = Vec::new();
+                for &node in &self.state.blind {
+                    let mut path = Vec::new();
+                    if self.state.tree.path(node, &mut path) {
+                        blind.push(path);
+                    }
+                }
+                Changes::Paths(blind, paths)
+            }
+        }
+    }
+
+    /// Whether something happened to the top, to a guarded directory's own files or to
+    /// git's configuration since the last call.
+    pub fn take_suspicion(&mut self) -> bool {
+        std::mem::take(&mut self.state.suspicious)
+    }
+
+    /// Whether the watch of the top is gone, which means that the top is.
+    pub fn top_is_gone(&self) -> bool {
+        self.phase == Phase::Watching && self.state.tree.watch(TOP).is_none()
+    }
+
+    /// A descriptor that becomes readable when there is something to take in.
+    pub fn wakeup(&self) -> Option<BorrowedFd<'_>> {
+        self.backend.wakeup()
+    }
+
+    /// The backend.
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    /// The backend's name.
+    pub fn backend_name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    /// The state of the belief, to count things in.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// What the tracker is doing.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// The present instance; empty before the first crawl is done.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// How often sync was lost, and why the last time.
+    pub fn resyncs(&self) -> (u64, Option<&'static str>) {
+        (self.resyncs, self.last_resync)
+    }
+}
+
+/// An id nobody has had: 16 hexadecimal digits.
+fn new_instance() -> String {
+    // RandomState's keys come from the system's random numbers; the clock and the
+    // process id make sure where those fail.
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    if let Ok(now) = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
+        hasher.write_u128(now.as_nanos());
+    }
+    format!("{:016x}", hasher.finish())
+}
