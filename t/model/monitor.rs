@@ -201,8 +201,8 @@ impl<'a> Monitor<'a> {
                 stop.arg("stop").arg(self.place.worktree());
                 self.place.environment(&mut stop);
                 let out = stop.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
-                if !out.status.success() {
-                    let text = String::from_utf8_lossy(&out.stderr).into_owned();
+                let text = String::from_utf8_lossy(&out.stderr).into_owned();
+                if !out.status.success() && !text.contains("not built yet") {
                     return Err(format!("treewatch stop: {}: {text}", out.status));
                 }
             }
