@@ -112,8 +112,7 @@ pub fn begin(
         std::process::id()
     ));
     let mut tracker = Tracker::new(backend, config.journal);
-    tracker.guard(place.git_dir.as_os_str().as_bytes());
-    tracker.guard(files.dir().as_os_str().as_bytes());
+    tracker.guard(guards(&place.git_dir, &files));
     let mut clients = Clients::new(place.identity);
     if let Some(first) = first {
         clients.add(first);
@@ -131,6 +130,13 @@ pub fn begin(
     let end = server.run();
     server.end(end);
     Ok(())
+}
+
+/// The directories outside the tree whose end is ours as well.
+fn guards(git_dir: &Path, files: &Files) -> Vec<Vec<u8>> {
+    [git_dir, files.dir()]
+        .map(|dir| dir.as_os_str().as_bytes().to_vec())
+        .into()
 }
 
 /// Moves what the starter handed over out of the way of standard input and output, which

@@ -193,6 +193,16 @@ impl<B: Backend> Tracker<B> {
             };
             self.state.doubt(old_parent, &old_name, moved);
         }
+        if name == b".git" {
+            // Nothing below a git directory is watched.
+            let below: Vec<NodeId> = self.state.tree.children(node).collect();
+            for child in below {
+                let backend = &mut self.backend;
+                self.state
+                    .tree
+                    .remove(child, &mut |watch| backend.unwatch(watch));
+            }
+        }
         self.state.attach(node, parent, name);
     }
 
