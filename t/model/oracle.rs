@@ -211,13 +211,17 @@ impl<'a> Oracle<'a> {
     }
 }
 
-/// The token and the paths of a hook's answer, if it keeps the contract.
 fn parse(answer: &Answer) -> Result<(String, Vec<Bytes>), String> {
-    if !answer.ok {
-        let error = String::from_utf8_lossy(&answer.stderr);
+    paths_of(answer.ok, &answer.stdout, &answer.stderr)
+}
+
+/// The token and the paths of a hook's answer, if it keeps the contract.
+pub fn paths_of(ok: bool, stdout: &[u8], stderr: &[u8]) -> Result<(String, Vec<Bytes>), String> {
+    if !ok {
+        let error = String::from_utf8_lossy(stderr);
         return Err(format!("the hook failed: {error}"));
     }
-    let Some(body) = answer.stdout.strip_suffix(b"\0") else {
+    let Some(body) = stdout.strip_suffix(b"\0") else {
         return Err("the answer does not end with NUL".to_owned());
     };
     let mut parts = body.split(|&b| b == 0);
@@ -268,7 +272,13 @@ fn entries(stdout: &[u8]) -> BTreeSet<Vec<u8>> {
     all
 }
 
-/// Bytes for people.
-pub fn shown(bytes: &[u8]) -> String {
-    bytes.escape_ascii().to_string()
+/// Bytes for people; not too many.
+fn shown(bytes: &[u8]) -> String {
+    const MANY: usize = 1500;
+    let short = bytes.get(..MANY).unwrap_or(bytes).escape_ascii();
+    let more = bytes.len().saturating_sub(MANY);
+    match more {
+        0 => short.to_string(),
+        _ => format!("{short}... and {more} bytes more"),
+    }
 }

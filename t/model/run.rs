@@ -5,7 +5,8 @@ use crate::monitor::{self, Backend, Programs};
 use crate::sandbox::{Place, Settings};
 use crate::shrink::{self, Way};
 use crate::workers::Worker;
-use crate::{ops::Done, races};
+use crate::ops::Done;
+use crate::races;
 use clap::Parser;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid, Uid, chown, setgid, setgroups, setuid};
@@ -38,6 +39,9 @@ struct Options {
     /// Processes at once; by the seed otherwise.
     #[arg(long)]
     procs: Option<u8>,
+    /// The untracked cache; by the seed otherwise.
+    #[arg(long)]
+    untracked_cache: Option<bool>,
     /// The least share of exact answers, in percent; by the backend otherwise.
     #[arg(long)]
     floor: Option<u64>,
@@ -179,7 +183,10 @@ fn episodes(stage: &Stage, backend: Backend, options: &Options) -> Result<bool, 
     let began = Instant::now();
     while until.map_or(figures.operations < goal, |until| Instant::now() < until) {
         let seed = first.wrapping_add(figures.episodes.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let settings = episode::settings(seed, options.procs);
+        let mut settings = episode::settings(seed, options.procs);
+        if let Some(on) = options.untracked_cache {
+            settings.untracked_cache = on;
+        }
         if let Some(failure) = episode::run(stage, backend, settings, &mut workers, &mut figures)? {
             failures += 1;
             tell(stage, &failure, options.no_shrink);
@@ -204,10 +211,11 @@ fn tell(stage: &Stage, failure: &Failure, no_shrink: bool) {
     }
     println!("# {settings:?}");
     println!(
-        "# again: MODEL_SEED={} cargo test --test model -- --backend {} --procs {}{}",
+        "# again: MODEL_SEED={} cargo test --test model -- --backend {} --procs {} --untracked-cache {}{}",
         settings.seed,
         backend.name(),
         settings.procs,
+        settings.untracked_cache,
         if settings.procs > 1 { "   (several processes: timing matters)" } else { "" }
     );
     let name = format!("treewatch-model-{}-{}.json", backend.name(), settings.seed);
