@@ -202,7 +202,7 @@ impl<'a> Monitor<'a> {
                 self.place.environment(&mut stop);
                 let out = stop.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
                 let text = String::from_utf8_lossy(&out.stderr).into_owned();
-                if !out.status.success() && !text.contains("not built yet") {
+                if !out.status.success() {
                     return Err(format!("treewatch stop: {}: {text}", out.status));
                 }
             }

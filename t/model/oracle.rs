@@ -183,7 +183,7 @@ impl<'a> Oracle<'a> {
         if monitor.backend == Backend::Inotify {
             // Nothing happens now, so nothing may be told but what is told each time.
             let again = monitor.hook(&new).map(run);
-            let closed = |p: &Bytes| picture.dirs.iter().any(|(d, _, m)| d == p && m & 0o500 != 0o500);
+            let closed = |p: &Bytes| picture.dirs.iter().any(|d| d.path == *p && d.is_closed());
             let steady = again.as_ref().and_then(|a| parse(a).ok()).is_some_and(|(token, paths)| {
                 token == new && paths.iter().all(closed)
             });
@@ -199,20 +199,18 @@ impl<'a> Oracle<'a> {
         Ok(())
     }
 
-    /// Index entries git will not look at, and all entries. Asked after a status that
-    /// could write the index.
+    /// Index entries that git will not look at, and those that it need not look at as
+    /// they are as the index says. Asked after a status that could write the index.
     pub fn valid_entries(&self) -> (usize, usize) {
         let mut git = self.place.git(&self.place.worktree());
         git.args(["ls-files", "-f", "-z"]);
         let out = run(git).stdout;
-        let lines: Vec<_> = out.split(|&b| b == 0).filter(|l| !l.is_empty()).collect();
-        let valid = lines.iter().filter(|l| l[0].is_ascii_lowercase()).count();
-        (valid, lines.len())
+        let tagged = |tag: u8| out.split(|&b| b == 0).filter(|l| l.first() == Some(&tag)).count();
+        let status = run(self.place.status(Untracked::No, false)).stdout;
+        let changed = entries(&status).iter().filter(|e| e.get(1) != Some(&b' ')).count();
+        let valid = tagged(b'h');
+        (valid, (valid + tagged(b'H')).saturating_sub(changed))
     }
-}
-
-fn parse(answer: &Answer) -> Result<(String, Vec<Bytes>), String> {
-    paths_of(answer.ok, &answer.stdout, &answer.stderr)
 }
 
 /// The token and the paths of a hook's answer, if it keeps the contract.

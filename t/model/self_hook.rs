@@ -101,8 +101,8 @@ fn keep(state: &Path, now: &Picture) -> std::io::Result<String> {
 /// Directories that git cannot look into. git finds their tracked files unchanged, and
 /// forgets about them what it cannot see, so they are told each time.
 fn closed(now: &Picture) -> Vec<Bytes> {
-    let shut = now.dirs.iter().filter(|(_, _, mode)| mode & 0o500 != 0o500);
-    shut.map(|(path, _, _)| path.clone()).collect()
+    let shut = now.dirs.iter().filter(|dir| dir.is_closed());
+    shut.map(|dir| dir.path.clone()).collect()
 }
 
 fn changed(old: &Picture, now: &Picture) -> BTreeSet<Bytes> {
@@ -110,10 +110,10 @@ fn changed(old: &Picture, now: &Picture) -> BTreeSet<Bytes> {
     let mut all: BTreeSet<Bytes> = there.into_iter().chain(gone).collect();
     let before: BTreeSet<_> = old.dirs.iter().collect();
     let after: BTreeSet<_> = now.dirs.iter().collect();
-    for (path, _, _) in before.symmetric_difference(&after) {
-        all.insert(path.clone());
-        // The trailing slash makes git forget the listing of the directory itself.
-        all.insert(path.join(b""));
+    for dir in before.symmetric_difference(&after) {
+        all.insert(dir.path.clone());
+        // Any name in a directory makes git list it again, one that is not there too.
+        all.insert(dir.path.join(b"any"));
     }
     all.extend(closed(now));
     all

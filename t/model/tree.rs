@@ -87,7 +87,24 @@ pub struct Mark {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Picture {
     pub files: Vec<(Bytes, Mark)>,
-    pub dirs: Vec<(Bytes, u64, u32)>,
+    pub dirs: Vec<Dir>,
+}
+
+/// A directory in a picture.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Dir {
+    pub path: Bytes,
+    ino: u64,
+    mode: u32,
+    /// What git takes for a repository depends on which of these are there.
+    repository: [bool; 4],
+}
+
+impl Dir {
+    /// Can its names not be listed, or not be looked up?
+    pub fn is_closed(&self) -> bool {
+        self.mode & 0o500 != 0o500
+    }
 }
 
 impl Picture {
@@ -115,7 +132,14 @@ impl Picture {
             };
             let Ok(meta) = entry.metadata() else { continue };
             if meta.is_dir() {
-                self.dirs.push((path.clone(), entry.ino(), meta.mode()));
+                let real = path.at(top);
+                let signs = [".git", ".git/HEAD", ".git/objects", ".git/refs"];
+                self.dirs.push(Dir {
+                    path: path.clone(),
+                    ino: entry.ino(),
+                    mode: meta.mode(),
+                    repository: signs.map(|sign| real.join(sign).symlink_metadata().is_ok()),
+                });
                 self.walk(top, &path);
             } else {
                 let mark = Mark {
@@ -133,7 +157,7 @@ impl Picture {
     fn hidden(&self, path: &Bytes) -> bool {
         self.dirs
             .iter()
-            .any(|(dir, _, mode)| mode & 0o500 != 0o500 && path.within(dir))
+            .any(|dir| dir.is_closed() && path.within(&dir.path))
     }
 
     /// Paths that are not directories and differ from `old`: those that are there now
