@@ -8,6 +8,7 @@
 
 pub mod clients;
 pub mod files;
+pub mod follow;
 pub mod front;
 pub mod journal;
 pub mod links;
@@ -34,6 +35,7 @@ use nix::unistd::{dup2_stdin, dup2_stdout, setsid};
 
 use crate::backend::Backend;
 use crate::backend::disk::Disk;
+use crate::backend::notify::Notify;
 use crate::config::{BackendChoice, Config};
 use crate::repo::Whereabouts;
 use crate::start::Mark;
@@ -91,7 +93,7 @@ pub fn begin(
         Err(error) => {
             let mark = Mark::read(files.lock()).failed_again();
             mark.write(files.lock());
-            files.log.line(format_args!(
+            files.log.begin(format_args!(
                 "cannot make the socket {}: {error}",
                 files.socket_path().display()
             ));
@@ -104,9 +106,9 @@ pub fn begin(
     let backend: Box<dyn Backend> = match config.backend {
         #[cfg(target_os = "linux")]
         BackendChoice::Inotify => Box::new(crate::backend::inotify::Inotify::new(disk)),
-        _ => Box::new(crate::backend::inotify::Inotify::new(disk)),
+        _ => Box::new(Notify::new(disk, files.dir(), files.name())),
     };
-    files.log.line(format_args!(
+    files.log.begin(format_args!(
         "started for {} (process {})",
         top.display(),
         std::process::id()
@@ -117,6 +119,7 @@ pub fn begin(
     if let Some(first) = first {
         clients.add(first);
     }
+    let echo = files.log.is_shown().then(Default::default);
     let mut server = Server::new(Parts {
         tracker,
         listener,
@@ -126,6 +129,7 @@ pub fn begin(
         top: top.to_owned(),
         git_dir: place.git_dir,
         signals,
+        echo,
     });
     let end = server.run();
     server.end(end);
