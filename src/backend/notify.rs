@@ -165,10 +165,11 @@ impl Session {
         let dir = cookies.dir().as_os_str().as_bytes();
         let (queue, handler) = queue::pair(dir).map_err(start_error)?;
         let config = Config::default().with_follow_symlinks(false);
-        let watcher = RecommendedWatcher::new(handler, config).map_err(|error| match error.kind {
-            ErrorKind::Io(error) => start_error(error),
-            _ => StartError::Other(io::Error::other(error)),
-        })?;
+        let watcher =
+            RecommendedWatcher::new(handler, config).map_err(|error| match error.kind {
+                ErrorKind::Io(error) => start_error(error),
+                _ => StartError::Other(io::Error::other(error)),
+            })?;
         let session = Self {
             watcher: Some(watcher),
             queue,
@@ -307,9 +308,8 @@ impl Session {
             }
             return Ok(id);
         }
-        let is_here = |path: &[u8]| {
-            directory(lstat(as_path(path))).is_ok_and(|found| found == identity)
-        };
+        let is_here =
+            |path: &[u8]| directory(lstat(as_path(path))).is_ok_and(|found| found == identity);
         let others = self.registry.other_paths(identity, &full);
         if others.iter().any(|other| is_here(other)) {
             self.lost = Some(TWICE);

@@ -154,7 +154,11 @@ impl Server {
             let asking = self.parts.clients.asking();
             let mut pumped = None;
             if !asking.is_empty() || self.busy || self.is_due(woken.events) {
-                pumped = Some(self.pump(!asking.is_empty()));
+                pumped = Some(self.pump(
+                    !asking.is_empty()
+                        || self.parts.echo.is_some()
+                        || !self.parts.clients.following().is_empty(),
+                ));
             }
             if let Some(end) = self.timers() {
                 return end;

@@ -127,10 +127,7 @@ mod tests {
                 EventKind::Modify(ModifyKind::Metadata(MetadataKind::Extended)),
                 Some(Kind::Attributes),
             ),
-            (
-                EventKind::Modify(ModifyKind::Name(RenameMode::Both)),
-                None,
-            ),
+            (EventKind::Modify(ModifyKind::Name(RenameMode::Both)), None),
             (
                 EventKind::Modify(ModifyKind::Name(RenameMode::Any)),
                 Some(Kind::Renamed),

@@ -260,16 +260,8 @@ mod tests {
                 "/t/f",
                 vec![(What::MovedTo, false), (What::MovedTo, true)],
             ),
-            (
-                Kind::Attributes,
-                "/t/a/f",
-                vec![(What::Attributes, false)],
-            ),
-            (
-                Kind::Attributes,
-                "/t/a/dir",
-                vec![(What::Attributes, true)],
-            ),
+            (Kind::Attributes, "/t/a/f", vec![(What::Attributes, false)]),
+            (Kind::Attributes, "/t/a/dir", vec![(What::Attributes, true)]),
             (
                 Kind::Attributes,
                 "/t/a/?",
