@@ -52,6 +52,12 @@ struct Answer {
     stderr: Vec<u8>,
 }
 
+impl Answer {
+    fn paths(&self) -> Result<(String, Vec<Bytes>), String> {
+        paths_of(self.ok, &self.stdout, &self.stderr)
+    }
+}
+
 fn run(mut command: Command) -> Answer {
     command.stdin(Stdio::null());
     match command.output() {
@@ -158,7 +164,7 @@ impl<'a> Oracle<'a> {
             return Ok(());
         };
         let answer = run(hook);
-        let (new, paths) = parse(&answer).map_err(|text| Mismatch {
+        let (new, paths) = answer.paths().map_err(|text| Mismatch {
             kind: "contract",
             text: format!("{text}\n  token {token}\n  answer {}", shown(&answer.stdout)),
         })?;
@@ -181,10 +187,11 @@ impl<'a> Oracle<'a> {
             }
         }
         if monitor.backend == Backend::Inotify {
-            // Nothing happens now, so nothing may be told but what is told each time.
+            // Nothing happens now, so nothing may be told but what is told each time:
+            // directories that may not be read, or that lie below such.
             let again = monitor.hook(&new).map(run);
-            let closed = |p: &Bytes| picture.dirs.iter().any(|d| d.path == *p && d.is_closed());
-            let steady = again.as_ref().and_then(|a| parse(a).ok()).is_some_and(|(token, paths)| {
+            let closed = |p: &Bytes| picture.hidden(p);
+            let steady = again.as_ref().and_then(|a| a.paths().ok()).is_some_and(|(token, paths)| {
                 token == new && paths.iter().all(closed)
             });
             if !steady {

@@ -306,7 +306,7 @@ fn summary(
         good = false;
     }
     let monitored = backend != Backend::None;
-    if monitored && figures.bits_asked >= 5 && figures.bits_set * 10 < figures.bits_asked * 8 {
+    if monitored && figures.bits_asked >= 20 && figures.bits_set * 10 < figures.bits_asked * 7 {
         println!("not ok - {}: git scans all along", backend.name());
         good = false;
     }

@@ -153,8 +153,8 @@ impl Picture {
         }
     }
 
-    /// Was `path` below a directory that could not be read and searched?
-    fn hidden(&self, path: &Bytes) -> bool {
+    /// Was `path` a directory that could not be read and searched, or below one?
+    pub fn hidden(&self, path: &Bytes) -> bool {
         self.dirs
             .iter()
             .any(|dir| dir.is_closed() && path.within(&dir.path))
