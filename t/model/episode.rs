@@ -116,7 +116,12 @@ pub fn run(
             Err(text) => Mismatch { kind: "stop", text },
         },
     };
-    Ok(Some(Failure { backend, settings, log, mismatch }))
+    Ok(Some(Failure {
+        backend,
+        settings,
+        log,
+        mismatch,
+    }))
 }
 
 struct Play<'a> {
@@ -146,7 +151,11 @@ impl Play<'_> {
     /// the middle of it, so that tokens are given out while the tree changes.
     fn burst(&mut self, workers: &mut [Worker]) -> std::io::Result<()> {
         let many = workers.len() > 1;
-        let size = if self.rng.random_bool(0.04) { 25 } else { 6 / workers.len() as u32 + 1 };
+        let size = if self.rng.random_bool(0.04) {
+            25
+        } else {
+            6 / workers.len() as u32 + 1
+        };
         for (n, worker) in workers.iter_mut().enumerate() {
             worker.begin(&Burst {
                 seed: self.rng.random(),
@@ -228,6 +237,10 @@ impl Play<'_> {
     }
 
     fn note(&mut self, op: Op) {
-        self.log.push(Done { at: now(), by: 0, op });
+        self.log.push(Done {
+            at: now(),
+            by: 0,
+            op,
+        });
     }
 }

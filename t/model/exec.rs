@@ -101,7 +101,13 @@ impl<'a> Executor<'a> {
                 self.movable(a, b)?;
                 self.movable(b, a)?;
                 let flags = RenameFlags::RENAME_EXCHANGE;
-                Ok(renameat2(AT_FDCWD, &self.at(a), AT_FDCWD, &self.at(b), flags)?)
+                Ok(renameat2(
+                    AT_FDCWD,
+                    &self.at(a),
+                    AT_FDCWD,
+                    &self.at(b),
+                    flags,
+                )?)
             }
             Op::Symlink { target, path } => symlink(target.os(), self.at(path)),
             Op::Link { from, to } => {

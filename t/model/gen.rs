@@ -15,7 +15,18 @@ const FEW: usize = 40;
 
 const DIR_NAMES: [&[u8]; 9] = [b"a", b"b", b"c", b"d", b"e", b"a", b"b", b"new\ndir", b"-d"];
 const FILE_NAMES: [&[u8]; 12] = [
-    b"f", b"g", b"h", b"f", b"g", b"new", b"x.o", b"\xff\xfe", b"-n", b"a\"q", b"two\nlines", b"d",
+    b"f",
+    b"g",
+    b"h",
+    b"f",
+    b"g",
+    b"new",
+    b"x.o",
+    b"\xff\xfe",
+    b"-n",
+    b"a\"q",
+    b"two\nlines",
+    b"d",
 ];
 const MODES: [u32; 8] = [0o000, 0o300, 0o500, 0o555, 0o444, 0o111, 0o700, 0o600];
 
@@ -68,7 +79,12 @@ const PATTERNS: &[(u32, Pattern)] = &[
 
 impl Generator {
     pub fn new(rng: ChaCha8Rng, git_share: u32) -> Self {
-        Self { rng, view: View::default(), slot: 0, git_share }
+        Self {
+            rng,
+            view: View::default(),
+            slot: 0,
+            git_share,
+        }
     }
 
     /// The next few operations, given what lies on the disk now.
@@ -249,7 +265,10 @@ impl Generator {
     fn rename_and_edit_below(&mut self, ops: &mut Vec<Op>) {
         let from = self.deep_dir();
         let to = self.dir_place();
-        ops.push(Op::Rename { from: from.clone(), to: to.clone() });
+        ops.push(Op::Rename {
+            from: from.clone(),
+            to: to.clone(),
+        });
         self.edit_below(&from, &to, ops);
     }
 
@@ -258,7 +277,10 @@ impl Generator {
         let mut at = first.clone();
         for _ in 0..self.rng.random_range(2..5) {
             let to = self.dir_place();
-            ops.push(Op::Rename { from: at, to: to.clone() });
+            ops.push(Op::Rename {
+                from: at,
+                to: to.clone(),
+            });
             if self.chance(60) {
                 self.edit_below(&first, &to, ops);
             }
@@ -272,9 +294,18 @@ impl Generator {
             true => Bytes::of("out/aside"),
             false => self.dir().join(b"aside"),
         };
-        ops.push(Op::Rename { from: a.clone(), to: aside.clone() });
-        ops.push(Op::Rename { from: b.clone(), to: a.clone() });
-        ops.push(Op::Rename { from: aside, to: b.clone() });
+        ops.push(Op::Rename {
+            from: a.clone(),
+            to: aside.clone(),
+        });
+        ops.push(Op::Rename {
+            from: b.clone(),
+            to: a.clone(),
+        });
+        ops.push(Op::Rename {
+            from: aside,
+            to: b.clone(),
+        });
         self.edit_below(&a, &b, ops);
         self.edit_below(&b, &a, ops);
     }
@@ -293,7 +324,10 @@ impl Generator {
             }
             _ => (self.deep_dir(), self.subdir()),
         };
-        ops.push(Op::Exchange { a: a.clone(), b: b.clone() });
+        ops.push(Op::Exchange {
+            a: a.clone(),
+            b: b.clone(),
+        });
         if self.chance(70) && b.within(&Bytes::of("t")) {
             self.edit_below(&a, &b, ops);
             self.edit_below(&b, &a, ops);
@@ -304,14 +338,20 @@ impl Generator {
         let to = self.dir_place();
         let from = self.deep_dir();
         ops.push(Op::Mkdir { path: to.clone() });
-        ops.push(Op::Rename { from: from.clone(), to: to.clone() });
+        ops.push(Op::Rename {
+            from: from.clone(),
+            to: to.clone(),
+        });
         self.edit_below(&from, &to, ops);
     }
 
     fn rename_and_make_anew(&mut self, ops: &mut Vec<Op>) {
         let from = self.deep_dir();
         let to = self.dir_place();
-        ops.push(Op::Rename { from: from.clone(), to: to.clone() });
+        ops.push(Op::Rename {
+            from: from.clone(),
+            to: to.clone(),
+        });
         if self.chance(70) {
             ops.push(Op::Mkdir { path: from.clone() });
             let name = self.file_name();
@@ -324,7 +364,10 @@ impl Generator {
             }
         } else {
             let text = self.number();
-            ops.push(Op::MakeTree { path: from.clone(), text });
+            ops.push(Op::MakeTree {
+                path: from.clone(),
+                text,
+            });
         }
         self.edit_below(&from, &to, ops);
     }
@@ -333,16 +376,34 @@ impl Generator {
     fn rename_up_and_down(&mut self, ops: &mut Vec<Op>) {
         let dir = self.deep_dir();
         let aside = self.dir().join(b"aside");
-        ops.push(Op::Rename { from: dir.clone(), to: aside.clone() });
-        let inner: Vec<_> = self.view.dirs.iter().filter(|d| d.parent() == dir).cloned().collect();
+        ops.push(Op::Rename {
+            from: dir.clone(),
+            to: aside.clone(),
+        });
+        let inner: Vec<_> = self
+            .view
+            .dirs
+            .iter()
+            .filter(|d| d.parent() == dir)
+            .cloned()
+            .collect();
         if let Some(inner) = inner.first() {
-            ops.push(Op::Rename { from: aside.join(inner.name()), to: dir.clone() });
+            ops.push(Op::Rename {
+                from: aside.join(inner.name()),
+                to: dir.clone(),
+            });
             self.edit_below(inner, &dir, ops);
             let back = dir.join(inner.name());
-            ops.push(Op::Rename { from: aside, to: back });
+            ops.push(Op::Rename {
+                from: aside,
+                to: back,
+            });
         } else {
             ops.push(Op::MkdirAll { path: dir.clone() });
-            ops.push(Op::Rename { from: aside, to: dir.join(dir.name()) });
+            ops.push(Op::Rename {
+                from: aside,
+                to: dir.join(dir.name()),
+            });
         }
     }
 
@@ -353,7 +414,10 @@ impl Generator {
         };
         let to = self.out_place();
         ops.push(Op::RemoveAll { path: to.clone() });
-        ops.push(Op::Rename { from: from.clone(), to });
+        ops.push(Op::Rename {
+            from: from.clone(),
+            to,
+        });
         if self.chance(40) {
             ops.push(Op::Mkdir { path: from.clone() });
             let name = self.file_name();
@@ -370,10 +434,16 @@ impl Generator {
         let from = from.unwrap_or_else(|| {
             let path = self.out_place();
             let text = self.number();
-            ops.push(Op::MakeTree { path: path.clone(), text });
+            ops.push(Op::MakeTree {
+                path: path.clone(),
+                text,
+            });
             path
         });
-        ops.push(Op::Rename { from: from.clone(), to: to.clone() });
+        ops.push(Op::Rename {
+            from: from.clone(),
+            to: to.clone(),
+        });
         if self.chance(50) {
             self.edit_below(&from, &to, ops);
         }
@@ -382,7 +452,10 @@ impl Generator {
     fn out_and_back(&mut self, ops: &mut Vec<Op>) {
         let from = self.deep_dir();
         let out = Bytes::of("out/visit");
-        ops.push(Op::Rename { from: from.clone(), to: out.clone() });
+        ops.push(Op::Rename {
+            from: from.clone(),
+            to: out.clone(),
+        });
         if self.chance(60) {
             self.new_below(&out, ops);
         }
@@ -390,7 +463,10 @@ impl Generator {
             true => from.clone(),
             false => self.dir_place(),
         };
-        ops.push(Op::Rename { from: out, to: back.clone() });
+        ops.push(Op::Rename {
+            from: out,
+            to: back.clone(),
+        });
         self.edit_below(&from, &back, ops);
     }
 
@@ -399,7 +475,10 @@ impl Generator {
         let text = self.number();
         ops.push(Op::MakeTree { path: sub, text });
         let name = self.file_name();
-        ops.push(Op::Replace { path: dir.join(name), text });
+        ops.push(Op::Replace {
+            path: dir.join(name),
+            text,
+        });
     }
 
     fn build_outside(&mut self, ops: &mut Vec<Op>) {

@@ -39,10 +39,19 @@ pub fn command(rng: &mut ChaCha8Rng, view: &View, ops: &mut Vec<Op>) {
         25 => vec![fixed("reset -q --hard HEAD~1")],
         26 => vec![with("clean -qfd --", &[&dir])],
         27 => vec![fixed("clean -qfdx")],
-        28 => vec![fixed("worktree prune"), with("worktree add -q -f --detach", &[&dir.join(b"wt")])],
+        28 => vec![
+            fixed("worktree prune"),
+            with("worktree add -q -f --detach", &[&dir.join(b"wt")]),
+        ],
         29 => vec![with("worktree remove -f -f", &[&dir])],
-        30 => vec![with("sparse-checkout set --cone --sparse-index", &[&dir, &dir2])],
-        31 => vec![with("sparse-checkout set --cone --no-sparse-index", &[&dir])],
+        30 => vec![with(
+            "sparse-checkout set --cone --sparse-index",
+            &[&dir, &dir2],
+        )],
+        31 => vec![with(
+            "sparse-checkout set --cone --no-sparse-index",
+            &[&dir],
+        )],
         32..34 => vec![fixed("sparse-checkout disable")],
         34 => vec![with("mv -f", &[&dir, &dir2])],
         35 => vec![with("mv -f", &[&file, &dir])],
@@ -56,6 +65,9 @@ pub fn command(rng: &mut ChaCha8Rng, view: &View, ops: &mut Vec<Op>) {
         _ => vec![fixed("branch -f side")],
     };
     for args in chosen {
-        ops.push(Op::Git { dir: Bytes::of("t"), args });
+        ops.push(Op::Git {
+            dir: Bytes::of("t"),
+            args,
+        });
     }
 }

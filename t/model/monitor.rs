@@ -90,7 +90,12 @@ impl<'a> Monitor<'a> {
         place: &'a Place,
         programs: &'a Programs,
     ) -> std::io::Result<Self> {
-        let mut monitor = Self { backend, place, programs, server: None };
+        let mut monitor = Self {
+            backend,
+            place,
+            programs,
+            server: None,
+        };
         let mut config = Vec::new();
         let mut set = |key: &str, value: String| config.push((key.to_owned(), value));
         match backend {
@@ -143,17 +148,29 @@ impl<'a> Monitor<'a> {
         let client = self.script("watchman", &quoted)?;
         let mut server = Command::new("/usr/bin/watchman");
         server.args(options.split(' ')).args(["-f", "-n"]);
-        server.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        server
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         self.place.environment(&mut server);
         self.server = Some(server.spawn()?);
         poll("watchman answers", || {
             let mut ask = Command::new(&client);
-            ask.arg("version").stdout(Stdio::null()).stderr(Stdio::null());
+            ask.arg("version")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             ask.status().is_ok_and(|s| s.success())
         })?;
-        let sample = self.place.worktree().join(".git/hooks/fsmonitor-watchman.sample");
+        let sample = self
+            .place
+            .worktree()
+            .join(".git/hooks/fsmonitor-watchman.sample");
         let bin = self.place.base.join("bin");
-        let line = format!("PATH='{}':\"$PATH\" exec '{}' \"$@\"", bin.display(), sample.display());
+        let line = format!(
+            "PATH='{}':\"$PATH\" exec '{}' \"$@\"",
+            bin.display(),
+            sample.display()
+        );
         self.script("hook-script", &line)
     }
 
@@ -175,14 +192,18 @@ impl<'a> Monitor<'a> {
 
     /// How the monitor says it answered so far.
     pub fn answers(&self) -> Option<Answers> {
-        if matches!(self.backend, Backend::Ideal | Backend::Lossy | Backend::Slash) {
+        if matches!(
+            self.backend,
+            Backend::Ideal | Backend::Lossy | Backend::Slash
+        ) {
             return self_hook::answers(&self.place.base.join("hook"));
         }
         if !self.backend.is_treewatch() {
             return None;
         }
         let mut ask = Command::new(self.programs.treewatch.as_ref()?);
-        ask.args(["status", "--json"]).current_dir(self.place.worktree());
+        ask.args(["status", "--json"])
+            .current_dir(self.place.worktree());
         self.place.environment(&mut ask);
         let out = ask.stdin(Stdio::null()).output().ok()?;
         let status: serde_json::Value = serde_json::from_slice(&out.stdout).ok()?;
@@ -200,7 +221,10 @@ impl<'a> Monitor<'a> {
                 let mut stop = Command::new(program);
                 stop.arg("stop").arg(self.place.worktree());
                 self.place.environment(&mut stop);
-                let out = stop.stdin(Stdio::null()).output().map_err(|e| e.to_string())?;
+                let out = stop
+                    .stdin(Stdio::null())
+                    .output()
+                    .map_err(|e| e.to_string())?;
                 let text = String::from_utf8_lossy(&out.stderr).into_owned();
                 if !out.status.success() {
                     return Err(format!("treewatch stop: {}: {text}", out.status));

@@ -108,40 +108,104 @@ impl Untracked {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     /// Create or truncate, then write text made from `text`.
-    Write { path: Bytes, text: u32 },
-    Append { path: Bytes, text: u32 },
+    Write {
+        path: Bytes,
+        text: u32,
+    },
+    Append {
+        path: Bytes,
+        text: u32,
+    },
     /// Write a temporary file beside it and rename that over it, as editors do.
-    Replace { path: Bytes, text: u32 },
-    Touch { path: Bytes },
-    Unlink { path: Bytes },
-    Mkdir { path: Bytes },
-    MkdirAll { path: Bytes },
-    Rmdir { path: Bytes },
-    RemoveAll { path: Bytes },
-    Rename { from: Bytes, to: Bytes },
+    Replace {
+        path: Bytes,
+        text: u32,
+    },
+    Touch {
+        path: Bytes,
+    },
+    Unlink {
+        path: Bytes,
+    },
+    Mkdir {
+        path: Bytes,
+    },
+    MkdirAll {
+        path: Bytes,
+    },
+    Rmdir {
+        path: Bytes,
+    },
+    RemoveAll {
+        path: Bytes,
+    },
+    Rename {
+        from: Bytes,
+        to: Bytes,
+    },
     /// renameat2 with RENAME_EXCHANGE.
-    Exchange { a: Bytes, b: Bytes },
-    Symlink { target: Bytes, path: Bytes },
-    Link { from: Bytes, to: Bytes },
-    Chmod { path: Bytes, mode: u32 },
+    Exchange {
+        a: Bytes,
+        b: Bytes,
+    },
+    Symlink {
+        target: Bytes,
+        path: Bytes,
+    },
+    Link {
+        from: Bytes,
+        to: Bytes,
+    },
+    Chmod {
+        path: Bytes,
+        mode: u32,
+    },
     /// `cp -r`: directories first, each file as it comes.
-    CopyAll { from: Bytes, to: Bytes },
+    CopyAll {
+        from: Bytes,
+        to: Bytes,
+    },
     /// A tree of several directories and files at once, its shape made from `text`.
-    MakeTree { path: Bytes, text: u32 },
-    Fifo { path: Bytes },
+    MakeTree {
+        path: Bytes,
+        text: u32,
+    },
+    Fifo {
+        path: Bytes,
+    },
     /// Map a file for writing; the write comes with `MapWrite`.
-    MapOpen { slot: u8, path: Bytes },
-    MapWrite { slot: u8 },
+    MapOpen {
+        slot: u8,
+        path: Bytes,
+    },
+    MapWrite {
+        slot: u8,
+    },
     /// Open a file for writing; the write comes with `HeldWrite`, whatever happened to
     /// the name in between.
-    Hold { slot: u8, path: Bytes },
-    HeldWrite { slot: u8, text: u32 },
+    Hold {
+        slot: u8,
+        path: Bytes,
+    },
+    HeldWrite {
+        slot: u8,
+        text: u32,
+    },
     /// A git command, run in the directory `dir`.
-    Git { dir: Bytes, args: Vec<Bytes> },
+    Git {
+        dir: Bytes,
+        args: Vec<Bytes>,
+    },
     /// `git status` under the monitor; nobody looks at the answer.
-    Status { untracked: Untracked, locks: bool },
+    Status {
+        untracked: Untracked,
+        locks: bool,
+    },
     /// `git status` under the monitor against the oracle.
-    Compare { untracked: Untracked, locks: bool },
+    Compare {
+        untracked: Untracked,
+        locks: bool,
+    },
     /// The hook asked directly; the answer against what `lstat` says has changed.
     Query,
 }

@@ -76,7 +76,13 @@ fn run(mut command: Command) -> Answer {
 
 impl<'a> Oracle<'a> {
     pub fn new(place: &'a Place, settings: Settings) -> Self {
-        Self { place, settings, last: None, direct_exact: 0, direct_full: 0 }
+        Self {
+            place,
+            settings,
+            last: None,
+            direct_exact: 0,
+            direct_full: 0,
+        }
     }
 
     /// A copy of the index at its time of change: git tells racy entries by that time.
@@ -86,7 +92,8 @@ impl<'a> Oracle<'a> {
         let _ = fs::remove_file(&to);
         if let Ok(meta) = fs::metadata(&from)
             && fs::copy(&from, &to).is_ok()
-            && let (Ok(time), Ok(file)) = (meta.modified(), fs::File::options().write(true).open(&to))
+            && let (Ok(time), Ok(file)) =
+                (meta.modified(), fs::File::options().write(true).open(&to))
         {
             let _ = file.set_modified(time);
         }
@@ -100,7 +107,8 @@ impl<'a> Oracle<'a> {
             git.args(["-c", "core.untrackedCache=false"]);
         }
         git.args(["status", "--porcelain=v1", "-z", untracked.flag()]);
-        git.env("GIT_INDEX_FILE", index).env("GIT_OPTIONAL_LOCKS", "0");
+        git.env("GIT_INDEX_FILE", index)
+            .env("GIT_OPTIONAL_LOCKS", "0");
         run(git)
     }
 
@@ -112,7 +120,10 @@ impl<'a> Oracle<'a> {
         let noise = noise(&with.stderr, &without.stderr);
         if !noise.is_empty() {
             let text = format!("stderr of git status under the monitor only:\n{noise}");
-            return Err(Mismatch { kind: "noise", text });
+            return Err(Mismatch {
+                kind: "noise",
+                text,
+            });
         }
         if !with.ok && !without.ok {
             return Ok(Verdict::NoAnswer);
@@ -138,8 +149,16 @@ impl<'a> Oracle<'a> {
         let mut text = format!(
             "git status {} {}, untracked cache {}\n",
             untracked.flag(),
-            if locks { "(may write the index)" } else { "(optional locks off)" },
-            if self.settings.untracked_cache { "on" } else { "off" },
+            if locks {
+                "(may write the index)"
+            } else {
+                "(optional locks off)"
+            },
+            if self.settings.untracked_cache {
+                "on"
+            } else {
+                "off"
+            },
         );
         for line in ours.difference(&truth) {
             let _ = writeln!(text, "  only under the monitor: {}", shown(line));
@@ -148,12 +167,27 @@ impl<'a> Oracle<'a> {
             let _ = writeln!(text, "  missed:                 {}", shown(line));
         }
         if with.ok != without.ok {
-            let error = String::from_utf8_lossy(if with.ok { &without.stderr } else { &with.stderr });
-            let _ = writeln!(text, "  ok with {}, without {}: {error}", with.ok, without.ok);
+            let error = String::from_utf8_lossy(if with.ok {
+                &without.stderr
+            } else {
+                &with.stderr
+            });
+            let _ = writeln!(
+                text,
+                "  ok with {}, without {}: {error}",
+                with.ok, without.ok
+            );
         }
         let healed = again.stdout == without.stdout;
-        let _ = writeln!(text, "  asked again: {}", if healed { "right" } else { "still wrong" });
-        Err(Mismatch { kind: "status", text })
+        let _ = writeln!(
+            text,
+            "  asked again: {}",
+            if healed { "right" } else { "still wrong" }
+        );
+        Err(Mismatch {
+            kind: "status",
+            text,
+        })
     }
 
     /// Ask the hook itself, and hold its answer against two pictures of the tree.
@@ -166,7 +200,10 @@ impl<'a> Oracle<'a> {
         let answer = run(hook);
         let (new, paths) = answer.paths().map_err(|text| Mismatch {
             kind: "contract",
-            text: format!("{text}\n  token {token}\n  answer {}", shown(&answer.stdout)),
+            text: format!(
+                "{text}\n  token {token}\n  answer {}",
+                shown(&answer.stdout)
+            ),
         })?;
         let full = paths == [Bytes::of("/")];
         if full {
@@ -183,7 +220,10 @@ impl<'a> Oracle<'a> {
                     "the hook's answer to {token} lacks {lacking:?}\n  it is {}\n",
                     shown(&answer.stdout)
                 );
-                return Err(Mismatch { kind: "query", text });
+                return Err(Mismatch {
+                    kind: "query",
+                    text,
+                });
             }
         }
         if monitor.backend == Backend::Inotify {
@@ -191,15 +231,25 @@ impl<'a> Oracle<'a> {
             // directories that may not be read, or that lie below such.
             let again = monitor.hook(&new).map(run);
             let closed = |p: &Bytes| picture.hidden(p);
-            let steady = again.as_ref().and_then(|a| a.paths().ok()).is_some_and(|(token, paths)| {
-                token == new && paths.iter().all(closed)
-            });
+            let steady = again
+                .as_ref()
+                .and_then(|a| a.paths().ok())
+                .is_some_and(|(token, paths)| token == new && paths.iter().all(closed));
             if !steady {
                 let text = format!(
-                    "asked again with {new}, nothing having changed, the hook answers {}\n",
+                    "asked again with {new}, nothing having changed, the hook answers {}\n\
+                     closed directories: {:?}\n",
                     again.map(|a| shown(&a.stdout)).unwrap_or_default(),
+                    picture
+                        .dirs
+                        .iter()
+                        .filter(|d| d.is_closed())
+                        .collect::<Vec<_>>(),
                 );
-                return Err(Mismatch { kind: "unsteady", text });
+                return Err(Mismatch {
+                    kind: "unsteady",
+                    text,
+                });
             }
         }
         self.last = Some((new, picture));
@@ -212,9 +262,16 @@ impl<'a> Oracle<'a> {
         let mut git = self.place.git(&self.place.worktree());
         git.args(["ls-files", "-f", "-z"]);
         let out = run(git).stdout;
-        let tagged = |tag: u8| out.split(|&b| b == 0).filter(|l| l.first() == Some(&tag)).count();
+        let tagged = |tag: u8| {
+            out.split(|&b| b == 0)
+                .filter(|l| l.first() == Some(&tag))
+                .count()
+        };
         let status = run(self.place.status(Untracked::No, false)).stdout;
-        let changed = entries(&status).iter().filter(|e| e.get(1) != Some(&b' ')).count();
+        let changed = entries(&status)
+            .iter()
+            .filter(|e| e.get(1) != Some(&b' '))
+            .count();
         let valid = tagged(b'h');
         (valid, (valid + tagged(b'H')).saturating_sub(changed))
     }
@@ -238,7 +295,11 @@ pub fn paths_of(ok: bool, stdout: &[u8], stderr: &[u8]) -> Result<(String, Vec<B
     let paths: Vec<Bytes> = parts.map(|p| Bytes(p.to_vec())).collect();
     if paths != [Bytes::of("/")] {
         for path in &paths {
-            let parts = path.0.strip_suffix(b"/").unwrap_or(&path.0).split(|&b| b == b'/');
+            let parts = path
+                .0
+                .strip_suffix(b"/")
+                .unwrap_or(&path.0)
+                .split(|&b| b == b'/');
             let bad = |part: &[u8]| matches!(part, b"" | b"." | b".." | b".git");
             if parts.clone().any(bad) {
                 return Err(format!("a path no answer may hold: {path:?}"));
@@ -254,9 +315,9 @@ fn noise(with: &[u8], without: &[u8]) -> String {
     let old: BTreeSet<_> = without.split(|&b| b == b'\n').collect();
     let words: [&[u8]; 5] = [b"treewatch", b"fsmonitor", b"panicked", b"fatal:", b"hook"];
     let says = |line: &[u8], word: &[u8]| line.windows(word.len()).any(|part| part == word);
-    let lines = with.split(|&b| b == b'\n').filter(|line| {
-        !old.contains(line) && words.iter().any(|word| says(line, word))
-    });
+    let lines = with
+        .split(|&b| b == b'\n')
+        .filter(|line| !old.contains(line) && words.iter().any(|word| says(line, word)));
     lines.map(|line| shown(line) + "\n").collect()
 }
 

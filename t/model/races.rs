@@ -34,7 +34,11 @@ pub fn run(stage: &Stage, backend: Backend, rounds: u32) -> Result<bool, String>
     good &= never_stopping_writer(&place).map_err(told)?;
     let oracle = Oracle::new(&place, settings);
     if let Err(mismatch) = oracle.compare(Untracked::All, true) {
-        println!("not ok - {}: after the races: {}", backend.name(), mismatch.text);
+        println!(
+            "not ok - {}: after the races: {}",
+            backend.name(),
+            mismatch.text
+        );
         good = false;
     }
     let stopped = monitor.stop();
@@ -44,7 +48,10 @@ pub fn run(stage: &Stage, backend: Backend, rounds: u32) -> Result<bool, String>
 
 /// The changes of round `n`, and the paths that the answer must name.
 fn changes(n: u32) -> (Vec<Op>, Vec<String>) {
-    let write = |path: String| Op::Write { path: Bytes::of(&path), text: n };
+    let write = |path: String| Op::Write {
+        path: Bytes::of(&path),
+        text: n,
+    };
     let rename = |from: &str, to: &str| Op::Rename {
         from: Bytes::of(from),
         to: Bytes::of(to),
@@ -52,11 +59,16 @@ fn changes(n: u32) -> (Vec<Op>, Vec<String>) {
     let m = n / 8;
     match n % 8 {
         0 => (vec![write(format!("t/new{m}"))], vec![format!("new{m}")]),
-        1 => (vec![write("t/a/b/c/f".to_owned())], vec!["a/b/c/f".to_owned()]),
+        1 => (
+            vec![write("t/a/b/c/f".to_owned())],
+            vec!["a/b/c/f".to_owned()],
+        ),
         2 => {
             let deep = format!("t/d/e/x{m}/y/z");
             let ops = vec![
-                Op::MkdirAll { path: Bytes::of(&deep) },
+                Op::MkdirAll {
+                    path: Bytes::of(&deep),
+                },
                 write(format!("{deep}/f")),
             ];
             (ops, vec![format!("d/e/x{m}/y/z/f")])
@@ -68,7 +80,10 @@ fn changes(n: u32) -> (Vec<Op>, Vec<String>) {
                 write(format!("t/b/x{m}/y/z/g")),
             ];
             let gone = format!("d/e/x{m}");
-            (ops, vec![gone, format!("b/x{m}/y/z/g"), format!("b/x{m}/y/z/f")])
+            (
+                ops,
+                vec![gone, format!("b/x{m}/y/z/g"), format!("b/x{m}/y/z/f")],
+            )
         }
         4 => {
             let ops = vec![write(format!("t/b/x{m}/y/z/f"))];
@@ -105,16 +120,25 @@ fn change_then_query(place: &Place, monitor: &Monitor, rounds: u32) -> Result<bo
             full += 1;
         } else {
             let named: BTreeSet<_> = paths.into_iter().collect();
-            let missed: Vec<_> = expected.iter().filter(|p| !named.contains(&Bytes::of(p))).collect();
+            let missed: Vec<_> = expected
+                .iter()
+                .filter(|p| !named.contains(&Bytes::of(p)))
+                .collect();
             if !missed.is_empty() {
-                println!("not ok - {name}: round {n}: {ops:?} done, {missed:?} not told: {named:?}");
+                println!(
+                    "not ok - {name}: round {n}: {ops:?} done, {missed:?} not told: {named:?}"
+                );
                 return Ok(false);
             }
         }
         token = new;
     }
     println!("# {name}: {rounds} times changed, then asked: nothing missed, {full} answers were /");
-    let bound = if monitor.backend == Backend::Inotify { rounds / 100 + 5 } else { rounds / 2 };
+    let bound = if monitor.backend == Backend::Inotify {
+        rounds / 100 + 5
+    } else {
+        rounds / 2
+    };
     if full > bound {
         println!("not ok - {name}: {full} of {rounds} answers were /, {bound} at most wanted");
     }
@@ -141,7 +165,9 @@ fn never_stopping_writer(place: &Place) -> std::io::Result<bool> {
 fn write_on(top: &std::path::Path, written: &AtomicU32, stop: &AtomicBool) -> std::io::Result<()> {
     let mut n = 0;
     while !stop.load(Ordering::SeqCst) {
-        let dir = top.join((n / RING).to_string()).join((n % RING / 100).to_string());
+        let dir = top
+            .join((n / RING).to_string())
+            .join((n % RING / 100).to_string());
         if n % 100 == 0 {
             fs::create_dir_all(&dir)?;
         }

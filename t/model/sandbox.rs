@@ -157,9 +157,20 @@ pub fn setup() -> Vec<Op> {
     let mut ops = vec![git("init -q")];
     let mut n = 0;
     for dir in [
-        "t", "t/a", "t/a/b", "t/a/b/c", "t/b", "t/b/a", "t/c", "t/c/a/b/d", "t/d", "t/d/e",
+        "t",
+        "t/a",
+        "t/a/b",
+        "t/a/b/c",
+        "t/b",
+        "t/b/a",
+        "t/c",
+        "t/c/a/b/d",
+        "t/d",
+        "t/d/e",
     ] {
-        ops.push(Op::MkdirAll { path: Bytes::of(dir) });
+        ops.push(Op::MkdirAll {
+            path: Bytes::of(dir),
+        });
         for name in ["f", "g", "h"] {
             n += 1;
             ops.push(write(&format!("{dir}/{name}"), n));
@@ -171,8 +182,13 @@ pub fn setup() -> Vec<Op> {
     ops.push(git("checkout -q -b side"));
     ops.push(write("t/a/f", 901));
     ops.push(write("t/a/b/new", 902));
-    ops.push(Op::Unlink { path: Bytes::of("t/b/a/g") });
-    ops.push(Op::Rename { from: Bytes::of("t/d"), to: Bytes::of("t/e") });
+    ops.push(Op::Unlink {
+        path: Bytes::of("t/b/a/g"),
+    });
+    ops.push(Op::Rename {
+        from: Bytes::of("t/d"),
+        to: Bytes::of("t/e"),
+    });
     ops.push(git("add -A"));
     ops.push(git("commit -q -m two"));
     ops.push(git("checkout -q main"));

@@ -40,7 +40,12 @@ fn line(op: &Op) -> String {
         Op::Append { path, text } => format!("printf %s {} >>{}", says(*text), q(path)),
         Op::Replace { path, text } => {
             let beside = path.parent().join(b".swp~");
-            format!("printf %s {} >{b} && mv -fT {b} {}", says(*text), q(path), b = q(&beside))
+            format!(
+                "printf %s {} >{b} && mv -fT {b} {}",
+                says(*text),
+                q(path),
+                b = q(&beside)
+            )
         }
         Op::Touch { path } => format!("touch -c {}", q(path)),
         Op::Unlink { path } => format!("unlink {}", q(path)),
@@ -49,7 +54,11 @@ fn line(op: &Op) -> String {
         Op::Rmdir { path } => format!("rmdir {}", q(path)),
         Op::RemoveAll { path } => format!("rm -rf {}", q(path)),
         Op::Rename { from, to } => {
-            format!("perl -e 'rename $ARGV[0], $ARGV[1] or die $!' {} {}", q(from), q(to))
+            format!(
+                "perl -e 'rename $ARGV[0], $ARGV[1] or die $!' {} {}",
+                q(from),
+                q(to)
+            )
         }
         Op::Exchange { a, b } => {
             format!("mv --exchange -T {} {}   # coreutils 9.5", q(a), q(b))
@@ -63,14 +72,20 @@ fn line(op: &Op) -> String {
         }
         Op::Fifo { path } => format!("mkfifo {}", q(path)),
         Op::MapOpen { slot, path } => {
-            format!("coproc MAP{slot} {{ mmap-write {}; }}; read -r _ <&\"${{MAP{slot}[0]}}\"", q(path))
+            format!(
+                "coproc MAP{slot} {{ mmap-write {}; }}; read -r _ <&\"${{MAP{slot}[0]}}\"",
+                q(path)
+            )
         }
         Op::MapWrite { slot } => {
             format!("echo >&\"${{MAP{slot}[1]}}\"; wait \"$MAP{slot}_PID\"")
         }
         Op::Hold { slot, path } => format!("exec {{HELD{slot}}}>>{}", q(path)),
         Op::HeldWrite { slot, text } => {
-            format!("printf %s {} >&\"$HELD{slot}\"; exec {{HELD{slot}}}>&-", says(*text))
+            format!(
+                "printf %s {} >&\"$HELD{slot}\"; exec {{HELD{slot}}}>&-",
+                says(*text)
+            )
         }
         Op::Git { dir, args } => {
             let args: Vec<_> = args.iter().map(q).collect();
@@ -86,7 +101,9 @@ fn line(op: &Op) -> String {
             untracked.flag(),
             if *locks { 1 } else { 0 }
         ),
-        Op::Query => "# here the hook itself was asked, and its answer held against lstat".to_owned(),
+        Op::Query => {
+            "# here the hook itself was asked, and its answer held against lstat".to_owned()
+        }
     }
 }
 

@@ -77,7 +77,10 @@ fn answer(kind: &str, state: &Path, token: &str) -> std::io::Result<()> {
 pub fn answers(state: &Path) -> Option<Answers> {
     let all = fs::read(state.join("answers")).ok()?;
     let exact = all.iter().filter(|&&b| b == b'e').count() as u64;
-    Some(Answers { exact, full: all.len() as u64 - exact })
+    Some(Answers {
+        exact,
+        full: all.len() as u64 - exact,
+    })
 }
 
 /// Keep a picture; its token.
@@ -85,7 +88,10 @@ fn keep(state: &Path, now: &Picture) -> std::io::Result<String> {
     let text = serde_json::to_vec(now)?;
     for number in 1_u32.. {
         let path: PathBuf = state.join(number.to_string());
-        let new = fs::OpenOptions::new().write(true).create_new(true).open(path);
+        let new = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(path);
         match new {
             Ok(mut file) => {
                 file.write_all(&text)?;
@@ -121,6 +127,9 @@ fn changed(old: &Picture, now: &Picture) -> BTreeSet<Bytes> {
 
 /// One path in fifty, always the same ones.
 fn is_lost(path: &Bytes) -> bool {
-    let hash = path.0.iter().fold(7_u32, |h, &b| h.wrapping_mul(31).wrapping_add(b.into()));
+    let hash = path
+        .0
+        .iter()
+        .fold(7_u32, |h, &b| h.wrapping_mul(31).wrapping_add(b.into()));
     hash.is_multiple_of(50)
 }

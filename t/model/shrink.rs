@@ -70,7 +70,10 @@ pub fn replay(
             at += 1;
             continue;
         }
-        let end = rest[at..].iter().position(quiet).map_or(rest.len(), |n| at + n);
+        let end = rest[at..]
+            .iter()
+            .position(quiet)
+            .map_or(rest.len(), |n| at + n);
         match way {
             Way::InOrder => rest[at..end].iter().for_each(|done| executor.run(&done.op)),
             Way::AtOnce => {
@@ -108,7 +111,12 @@ struct Shrinker<'a> {
 
 impl Shrinker<'_> {
     fn fails(&mut self, log: &[Done]) -> bool {
-        let Failure { backend, settings, mismatch, .. } = self.failure;
+        let Failure {
+            backend,
+            settings,
+            mismatch,
+            ..
+        } = self.failure;
         for _ in 0..self.attempts {
             self.trials += 1;
             let found = replay(self.stage, *backend, *settings, log, self.way, self.bare);
@@ -194,7 +202,11 @@ pub fn report(stage: &Stage, failure: &Failure) {
     }
     log = shrinker.shrink(log);
     // Then what makes the repository, too.
-    let begin = |op| Done { at: 0, by: u8::MAX, op };
+    let begin = |op| Done {
+        at: 0,
+        by: u8::MAX,
+        op,
+    };
     let mut whole: Vec<Done> = setup().into_iter().map(begin).collect();
     let made = whole.len();
     whole.extend(log.iter().cloned());
@@ -206,9 +218,16 @@ pub fn report(stage: &Stage, failure: &Failure) {
         whole = setup().into_iter().map(begin).chain(log).collect();
         debug_assert!(whole.len() >= made);
     }
-    let Failure { backend, settings, .. } = failure;
+    let Failure {
+        backend, settings, ..
+    } = failure;
     let found = replay(stage, *backend, *settings, &whole, shrinker.way, true);
-    println!("# Shrunk from {} operations in {} trials ({:?}):", failure.log.len(), shrinker.trials, shrinker.way);
+    println!(
+        "# Shrunk from {} operations in {} trials ({:?}):",
+        failure.log.len(),
+        shrinker.trials,
+        shrinker.way
+    );
     if let Some(found) = found {
         for line in found.text.lines() {
             println!("#   {line}");
@@ -221,7 +240,10 @@ pub fn report(stage: &Stage, failure: &Failure) {
         "git -C t config core.fsmonitor \"$TREEWATCH\"\ngit -C t config treewatch.backend {}\n",
         backend.name()
     );
-    println!("{}", script::script(&ops(before), settings, &monitor, &ops(after)));
+    println!(
+        "{}",
+        script::script(&ops(before), settings, &monitor, &ops(after))
+    );
 }
 
 /// The same, but nobody compares.
@@ -238,7 +260,11 @@ fn judge(stage: &Stage, failure: &Failure, log: &[Done]) {
     for backend in [Backend::None, Backend::Ideal] {
         if backend != failure.backend {
             let found = replay(stage, backend, failure.settings, log, Way::InOrder, true);
-            let says = if found.is_some() { "fails too" } else { "no difference" };
+            let says = if found.is_some() {
+                "fails too"
+            } else {
+                "no difference"
+            };
             println!("#   the same with backend {}: {says}", backend.name());
         }
     }

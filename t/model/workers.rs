@@ -68,7 +68,11 @@ fn perform(burst: &Burst) -> Vec<Done> {
         for op in generator.next(View::of(&burst.place.base)) {
             let at = now();
             executor.run(&op);
-            done.push(Done { at, by: burst.by, op });
+            done.push(Done {
+                at,
+                by: burst.by,
+                op,
+            });
         }
     }
     executor.quiet();

@@ -23,7 +23,10 @@ impl Generator {
     pub(super) fn grow(&mut self, ops: &mut Vec<Op>) {
         if self.chance(50) {
             let args = ["reset", "-q", "--hard"].map(Bytes::of).to_vec();
-            ops.push(Op::Git { dir: Bytes::of("t"), args });
+            ops.push(Op::Git {
+                dir: Bytes::of("t"),
+                args,
+            });
         } else {
             self.tree_at_once(ops);
         }
@@ -34,10 +37,19 @@ impl Generator {
         let to = self.dir_place();
         if self.chance(40) {
             let from = Bytes::of("out/built");
-            ops.push(Op::MakeTree { path: from.clone(), text });
-            ops.push(Op::Rename { from, to: to.clone() });
+            ops.push(Op::MakeTree {
+                path: from.clone(),
+                text,
+            });
+            ops.push(Op::Rename {
+                from,
+                to: to.clone(),
+            });
         } else {
-            ops.push(Op::MakeTree { path: to.clone(), text });
+            ops.push(Op::MakeTree {
+                path: to.clone(),
+                text,
+            });
         }
         match self.rng.random_range(0..4) {
             0 => ops.push(self.write(to.join(b"f1"))),
@@ -56,7 +68,10 @@ impl Generator {
             true => self.out_place(),
             false => self.dir_place(),
         };
-        ops.push(Op::CopyAll { from: from.clone(), to: to.clone() });
+        ops.push(Op::CopyAll {
+            from: from.clone(),
+            to: to.clone(),
+        });
         if self.chance(40) {
             self.edit_below(&from, &to, ops);
         }
@@ -75,7 +90,9 @@ impl Generator {
             true => dir.join(self.dir_name()),
             false => dir.clone(),
         };
-        ops.push(Op::MkdirAll { path: inner.clone() });
+        ops.push(Op::MkdirAll {
+            path: inner.clone(),
+        });
         let name = self.file_name();
         ops.push(self.write(inner.join(name)));
     }
@@ -91,7 +108,9 @@ impl Generator {
             ops.push(self.write(path.join(name)));
         }
         if self.chance(30) {
-            ops.push(Op::RemoveAll { path: path.parent() });
+            ops.push(Op::RemoveAll {
+                path: path.parent(),
+            });
         }
     }
 
@@ -102,7 +121,10 @@ impl Generator {
         };
         ops.push(match self.chance(50) {
             true => Op::RemoveAll { path: path.clone() },
-            false => Op::Rename { from: path.clone(), to: self.dir_place() },
+            false => Op::Rename {
+                from: path.clone(),
+                to: self.dir_place(),
+            },
         });
         match self.rng.random_range(0..5) {
             0 => ops.push(self.write(path)),
@@ -139,7 +161,10 @@ impl Generator {
     pub(super) fn symlinks(&mut self, ops: &mut Vec<Op>) {
         let path = self.file_place();
         let target = self.target(&path);
-        ops.push(Op::Symlink { target, path: path.clone() });
+        ops.push(Op::Symlink {
+            target,
+            path: path.clone(),
+        });
         if self.chance(40) {
             // Through the link, if it leads to a directory.
             let name = self.file_name();
@@ -163,7 +188,10 @@ impl Generator {
         if self.chance(40) {
             self.edit_below(&path, &path, ops);
         }
-        ops.push(Op::Chmod { path: path.clone(), mode });
+        ops.push(Op::Chmod {
+            path: path.clone(),
+            mode,
+        });
         match self.rng.random_range(0..5) {
             0 => {
                 let to = self.dir_place();
@@ -171,7 +199,10 @@ impl Generator {
             }
             1 | 2 => {
                 self.edit(ops);
-                ops.push(Op::Chmod { path: path.clone(), mode: 0o755 });
+                ops.push(Op::Chmod {
+                    path: path.clone(),
+                    mode: 0o755,
+                });
                 self.edit_below(&path, &path, ops);
             }
             _ => {}
@@ -181,12 +212,18 @@ impl Generator {
     pub(super) fn links(&mut self, ops: &mut Vec<Op>) {
         let from = self.file();
         let to = self.file_place();
-        ops.push(Op::Link { from: from.clone(), to: to.clone() });
+        ops.push(Op::Link {
+            from: from.clone(),
+            to: to.clone(),
+        });
         match self.rng.random_range(0..6) {
             0 => ops.push(self.write(from)),
             1 => ops.push(self.write(to)),
             2 => ops.push(Op::Unlink { path: from }),
-            3 => ops.push(Op::Chmod { path: to, mode: 0o755 }),
+            3 => ops.push(Op::Chmod {
+                path: to,
+                mode: 0o755,
+            }),
             _ => {}
         }
     }
@@ -200,7 +237,10 @@ impl Generator {
     pub(super) fn mapping(&mut self, ops: &mut Vec<Op>) {
         let path = self.file();
         let slot = self.next_slot();
-        ops.push(Op::MapOpen { slot, path: path.clone() });
+        ops.push(Op::MapOpen {
+            slot,
+            path: path.clone(),
+        });
         self.in_between(&path, ops);
         ops.push(Op::MapWrite { slot });
     }
@@ -209,7 +249,10 @@ impl Generator {
     pub(super) fn held(&mut self, ops: &mut Vec<Op>) {
         let path = self.file();
         let slot = self.next_slot();
-        ops.push(Op::Hold { slot, path: path.clone() });
+        ops.push(Op::Hold {
+            slot,
+            path: path.clone(),
+        });
         self.in_between(&path, ops);
         let text = self.number();
         ops.push(Op::HeldWrite { slot, text });
@@ -220,11 +263,17 @@ impl Generator {
             0 => self.edit(ops),
             1 => {
                 let to = self.file_place();
-                ops.push(Op::Rename { from: path.clone(), to });
+                ops.push(Op::Rename {
+                    from: path.clone(),
+                    to,
+                });
             }
             2 if path.parent().0 != b"t" => {
                 let to = self.dir_place();
-                ops.push(Op::Rename { from: path.parent(), to });
+                ops.push(Op::Rename {
+                    from: path.parent(),
+                    to,
+                });
             }
             3 => ops.push(Op::Status {
                 untracked: crate::ops::Untracked::All,
@@ -242,11 +291,17 @@ impl Generator {
             (2, Some(git)) => ops.push(Op::RemoveAll { path: git.parent() }),
             (3, Some(git)) => {
                 let to = self.dir_place();
-                ops.push(Op::Rename { from: git.parent(), to });
+                ops.push(Op::Rename {
+                    from: git.parent(),
+                    to,
+                });
             }
             (4, Some(git)) => {
                 // The same name, now an ordinary thing, or a directory of git's no more.
-                ops.push(Op::Rename { from: git.clone(), to: git.parent().join(b"was-git") });
+                ops.push(Op::Rename {
+                    from: git.clone(),
+                    to: git.parent().join(b"was-git"),
+                });
             }
             _ => {
                 let dir = self.subdir();
