@@ -17,7 +17,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-/// The user root becomes. Nobody's, on most machines; it needs no name.
+/// The user root becomes, if MODEL_UID names no other. Nobody's, on most machines; it
+/// needs no name (Watchman wants one: MODEL_UID=65534).
 const ORDINARY: u32 = 60_123;
 
 /// Random work on a tree, `git status` under a monitor against git without one.
@@ -151,7 +152,9 @@ fn set_up(dir: &Path) -> std::io::Result<Stage> {
         }
     };
     if Uid::effective().is_root() {
-        let (uid, gid) = (Uid::from_raw(ORDINARY), Gid::from_raw(ORDINARY));
+        let id = env::var("MODEL_UID").ok().and_then(|id| id.parse().ok());
+        let id = id.filter(|&id| id != 0).unwrap_or(ORDINARY);
+        let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
         chown(dir, Some(uid), Some(gid))?;
         setgroups(&[])?;
         setgid(gid)?;
