@@ -134,6 +134,18 @@ pub fn close_from(first: u32) {
     }
 }
 
+/// Lets this process have as many descriptors as it may (getrlimit(2), `RLIMIT_NOFILE`).
+pub fn raise_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // No more than we have use for: some programs walk all they may have.
+        let wanted = hard.min(4096);
+        if soft < wanted {
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard);
+        }
+    }
+}
+
 /// Names this process for ps and top (prctl(2), `PR_SET_NAME`): a program started through
 /// /proc/self/exe would be called "exe".
 pub fn set_name(name: &std::ffi::CStr) {

@@ -91,6 +91,8 @@ pub enum WatchError {
 pub enum StartError {
     /// The system's limit on watchers is used up (EMFILE on inotify: instances).
     LimitReached,
+    /// This process, or the system, can open no more files.
+    Descriptors,
     /// Anything else.
     Other(io::Error),
 }

@@ -124,8 +124,13 @@ impl<B: Backend> Tracker<B> {
                 return Ok(());
             }
             Err(WatchError::LimitReached) => return Err(WatchError::LimitReached),
-            Err(WatchError::NoAccess | WatchError::Other(_)) => {
+            Err(WatchError::NoAccess) => {
                 self.cannot_see(parent, name, current, doubt);
+                return Ok(());
+            }
+            Err(WatchError::Other(_)) => {
+                // git may well see what we cannot (we are out of memory, say).
+                self.state.lost = Some("a directory cannot be watched");
                 return Ok(());
             }
         };
@@ -258,13 +263,22 @@ impl<B: Backend> Tracker<B> {
             .backend
             .list(&path, &mut |name, is_dir| names.push(name, is_dir));
         if let Err(error) = listed {
-            use std::io::ErrorKind::{NotADirectory, NotFound};
-            // If it is gone, the event that says so is in the queue.
-            if !matches!(error.kind(), NotFound | NotADirectory)
-                && self.state.blind.insert(node)
-                && self.state.recording
-            {
-                self.state.journal.record_everything();
+            use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound, PermissionDenied};
+            match error.kind() {
+                // It is gone, and the event that says so is in the queue.
+                NotFound | NotADirectory => {}
+                // Not for us, or a path longer than any may be: not for git either.
+                PermissionDenied | InvalidFilename => {
+                    if self.state.blind.insert(node) && self.state.recording {
+                        self.state.journal.record_everything();
+                    }
+                }
+                // git may well see what we cannot (we have no descriptor left, say).
+                _ => {
+                    self.state.lost = Some("a directory cannot be listed");
+                    self.names = names;
+                    return Ok(());
+                }
             }
         }
         let mut result = Ok(());
