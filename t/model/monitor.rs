@@ -24,6 +24,8 @@ pub enum Backend {
     Ideal,
     /// `ideal`, one path in fifty left out. Must fail.
     Lossy,
+    /// treewatch on inotify, its `/` turned into all names there are.
+    Widened,
     /// Watchman with git's sample hook.
     Watchman,
     /// The built-in daemon of the git that is found.
@@ -39,6 +41,7 @@ impl Backend {
             Self::Slash => "slash",
             Self::Ideal => "ideal",
             Self::Lossy => "lossy",
+            Self::Widened => "widened",
             Self::Watchman => "watchman",
             Self::Builtin => "builtin",
         }
@@ -105,7 +108,7 @@ impl<'a> Monitor<'a> {
                 set("treewatch.backend", backend.name().to_owned());
                 set("treewatch.idleTimeout", "600".to_owned());
             }
-            Backend::Slash | Backend::Ideal | Backend::Lossy => {
+            Backend::Slash | Backend::Ideal | Backend::Lossy | Backend::Widened => {
                 fs::create_dir_all(place.base.join("hook"))?;
                 let script = format!(
                     "exec '{}' {} {} '{}' \"$@\"",
@@ -216,7 +219,7 @@ impl<'a> Monitor<'a> {
     /// Stop whatever was started for this place.
     pub fn stop(&mut self) -> Result<(), String> {
         match self.backend {
-            Backend::Inotify | Backend::Notify => {
+            Backend::Inotify | Backend::Notify | Backend::Widened => {
                 let program = self.treewatch().map_err(|e| e.to_string())?;
                 let mut stop = Command::new(program);
                 stop.arg("stop").arg(self.place.worktree());

@@ -56,7 +56,7 @@ struct Options {
     #[arg(long)]
     replay: Option<PathBuf>,
     /// Rounds of (change, then query) before the episodes.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 2000)]
     races: u32,
     /// Where to work (or MODEL_DIR); a temporary directory otherwise.
     #[arg(long)]

@@ -3,6 +3,9 @@
 //! - `ideal` keeps a picture of the tree for each token and answers with what differs.
 //!   It can miss nothing a quiet tree shows, so a difference under it is git's own.
 //! - `lossy` is `ideal` with one path in fifty never told. The test must find that.
+//! - `widened` asks treewatch, and where that says `/`, names everything that is there.
+//!   git forgets what it cached of untracked files when told names, not when told `/`:
+//!   a difference that this hook does not have comes from there.
 //! - `slash` answers `/` to everything. The test must refuse that.
 
 use crate::monitor::Answers;
@@ -12,6 +15,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The first argument that asks for a hook: FLAG KIND STATE-DIRECTORY 2 TOKEN.
 pub const FLAG: &str = "--self-hook";
@@ -24,7 +28,11 @@ pub fn main(args: &[String]) -> i32 {
     if version != "2" {
         return 1;
     }
-    match answer(kind, Path::new(state), token) {
+    let answered = match kind.as_str() {
+        "widened" => widened(token),
+        _ => answer(kind, Path::new(state), token),
+    };
+    match answered {
         Ok(()) => 0,
         Err(_) => 1,
     }
@@ -70,6 +78,26 @@ fn answer(kind: &str, state: &Path, token: &str) -> std::io::Result<()> {
         .append(true)
         .open(state.join("answers"))?;
     counts.write_all(if full { b"/" } else { b"e" })?;
+    std::io::stdout().write_all(&out)
+}
+
+fn widened(token: &str) -> std::io::Result<()> {
+    let treewatch = std::env::current_exe()?.with_file_name("treewatch");
+    let mut out = Command::new(treewatch).args(["2", token]).output()?.stdout;
+    if out.ends_with(b"\0/\0") {
+        out.truncate(out.len() - 2);
+        let now = Picture::of(Path::new("."));
+        let known = Command::new("git")
+            .args(["-c", "core.fsmonitor=false", "ls-files", "-z"])
+            .output()?;
+        out.extend_from_slice(&known.stdout);
+        let files = now.files.into_iter().map(|(path, _)| path);
+        let dirs = now.dirs.into_iter().map(|dir| dir.path.join(b"any"));
+        for path in files.chain(dirs).chain([Bytes::of("any")]) {
+            out.extend_from_slice(&path.0);
+            out.push(0);
+        }
+    }
     std::io::stdout().write_all(&out)
 }
 
