@@ -78,6 +78,17 @@ oracle_after_loss() {
 	return "$code"
 }
 
+# oracle_after_rename [REPO [MODE]]: the same after directories were renamed.
+# inotify watches what was renamed and stays exact; notify watches paths, and has
+# to begin anew when one of them means another directory.
+oracle_after_rename() {
+	if watches_inodes; then oracle "$@"; else oracle_after_loss "$@"; fi
+}
+
+watches_inodes() {
+	test "$(git config treewatch.backend)" = inotify
+}
+
 # Compare, excusing only what git does wrong with no monitor at all.
 same_status() {
 	local repo=$1 mode=$2 work=$3

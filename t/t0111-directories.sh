@@ -14,31 +14,23 @@ make_both() {
 	turn_on cached
 }
 
-in_both() {
-	local repo
+# judged_by ORACLE COMMAND...: run the command in each of the two, and judge.
+judged_by() {
+	local oracle=$1 repo
+	shift
 	for repo in plain cached; do
 		(cd "$repo" && "$@")
-		oracle "$repo"
+		"$oracle" "$repo"
 	done
 }
 
-# The same for what may cost one answer of everything: what is moved out of the
-# tree has gone at once, and no event tells what was below it.
-in_both_after_loss() {
-	local repo
-	for repo in plain cached; do
-		(cd "$repo" && "$@")
-		oracle_after_loss "$repo"
-	done
-}
+in_both() { judged_by oracle "$@"; }
 
-# The same for what renames directories: exact over inotify, which watches what is
-# renamed; notify watches paths, and has to begin anew.
-renaming_in_both() {
-	if watches_inodes; then in_both "$@"; else in_both_after_loss "$@"; fi
-}
+renaming_in_both() { judged_by oracle_after_rename "$@"; }
 
-watches_inodes() { test "$(git config treewatch.backend)" = inotify; }
+# For what may cost one answer of everything: what is moved out of the tree has
+# gone at once, and no event tells what was below it.
+in_both_after_loss() { judged_by oracle_after_loss "$@"; }
 
 test_a_directory_renamed_twice_shows_what_changes_two_levels_below() {
 	make_both

@@ -203,12 +203,12 @@ test_the_tree_moved_about_by_hand() {
 	first=$(git -C repo ls-tree -d --name-only HEAD | sed -n 1p)
 	second=$(git -C repo ls-tree -d --name-only HEAD | sed -n 2p)
 	mv "repo/$first" "repo/$second/inside"
-	oracle repo
+	oracle_after_rename repo
 	one_in 150 >some
 	(cd "repo/$second/inside" && find . -type f | awk 'NR % 3 == 0' | xargs -d '\n' sed -i '1s/^/x /' --)
 	oracle repo
 	mv "repo/$second/inside" "repo/$first"
-	oracle repo
+	oracle_after_rename repo
 	git -C repo checkout -q .
 	oracle repo
 	cp -r "repo/$second" repo/copied
@@ -216,7 +216,7 @@ test_the_tree_moved_about_by_hand() {
 	rm -rf "repo/$second"
 	oracle repo
 	mv repo/copied "repo/$second"
-	oracle repo
+	oracle_after_rename repo
 }
 
 test_without_the_untracked_cache_as_people_have_it() {
