@@ -4,8 +4,8 @@
 #
 # Fair: VmRSS and VmHWM from /proc/PID/status and Pss from smaps_rollup, each watcher
 # started for this one tree; Watchman's server is started anew for each, since it keeps
-# what it had. The million paths are files written and removed at once, in 1,000 new
-# directories. Wake-ups are voluntary and involuntary context switches of all threads of
+# what it had. The million paths are files written and removed at once, in 1,000
+# directories that are watched already. Wake-ups are voluntary and involuntary context switches of all threads of
 # the process while nothing at all is done in the tree.
 # Not shown: the kernel's memory for the watches (about 1 kB of slab for each directory,
 # the same for every program that uses inotify).
@@ -42,6 +42,10 @@ memory_size () {
 		memory_of "$1" "$memory_peer" "after the start" "$memory_pid" || return 1
 		if test "$2" = changes
 		then
+			# First the directories, and a query: so that they are watched when the million come.
+			"$BIN/writer" "$memory_tree/million" 1000 1 2 || return 1
+			GIT_INDEX_FILE=$(index_of "$memory_peer" "$memory_tree" true) \
+				$(peer_git "$memory_peer" "$memory_tree" true) status >/dev/null
 			"$BIN/writer" "$memory_tree/million" 1000 1000 2 unlink || return 1
 			# A query makes sure that all of it was taken in.
 			GIT_INDEX_FILE=$(index_of "$memory_peer" "$memory_tree" true) \

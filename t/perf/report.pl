@@ -63,12 +63,15 @@ for my $part (grep { !$seen{$_}++ } map { $_->{part} } @$lines) {
 	say_line "## $part";
 	my ($file) = glob "$FindBin::Bin/[0-9][0-9]-$part.sh";
 	say_line '', map { "\n$_" } head_of($file) if $file;
-	my @groups = groups_of(grep { $_->{part} eq $part } @$lines);
-	for my $group (@groups) {
+	my @mine = grep { $_->{part} eq $part } @$lines;
+	if ($part =~ /^(process|checkout|build|memory)$/) {
+		pivot(@mine);
+		next;
+	}
+	for my $group (groups_of(@mine)) {
 		my $first = $group->[0];
-		my $title = "$first->{size}: $first->{what} ($first->{variant})" .
-			($first->{group} ne 'all' ? ", $first->{group}" : '');
-		table([$group], $title);
+		table($group, "$first->{size}: $first->{what} ($first->{variant})" .
+			($first->{group} ne 'all' ? ", $first->{group}" : ''));
 	}
 }
 
@@ -92,8 +95,7 @@ sub head_of {
 }
 
 sub table {
-	my ($groups, $title) = @_;
-	my ($group) = @$groups;
+	my ($group, $title) = @_;
 	my @refs = grep { my $r = $_; grep { $_->{peer} eq $r } @$group }
 		qw(none null find roundtrip-toy toy);
 	@refs = () if $group->[0]{unit} =~ /^(count|percent)$/ || @$group == 1;
@@ -115,5 +117,41 @@ sub table {
 			$line .= $base == $row ? ' 1 |' : ' ' . show_ratio(ratio(\@s, $base->{samples})) . ' |';
 		}
 		say_line $line;
+	}
+}
+
+# Parts that measure many things of each peer: one line for a peer, a column for a thing,
+# and the ratio of the time that counts.
+sub pivot {
+	my %seen;
+	for my $key (grep { !$seen{$_}++ } map { "$_->{size}: $_->{variant}" } @_) {
+		my @rows = grep { "$_->{size}: $_->{variant}" eq $key } @_;
+		my (%what, %peer);
+		my @whats = grep { !$what{$_}++ } map { $_->{what} } @rows;
+		my @peers = grep { !$peer{$_}++ } map { $_->{peer} } @rows;
+		my ($time) = grep { /^(real|wall-time|writers, real)$/ } @whats;
+		my ($ref) = grep { my $r = $_; grep { $_ eq $r } @peers } qw(none roundtrip-toy);
+		undef $time unless $ref;
+		say_line '';
+		say_line "**$key**";
+		say_line '';
+		say_line '| | ', join(' | ', @whats), ' |', $time ? " $time × $ref |" : '';
+		say_line '|---|', '---|' x @whats, $time ? '---|' : '';
+		for my $peer (@peers) {
+			my @cells;
+			for my $what (@whats) {
+				my ($cell) = grep { $_->{peer} eq $peer && $_->{what} eq $what } @rows;
+				my @s = $cell ? @{ $cell->{samples} } : ();
+				push @cells, !@s ? '' : show(mean(@s), $cell->{unit}) .
+					(@s > 1 ? ' ± ' . show(deviation(@s), $cell->{unit}) : '');
+			}
+			if ($time) {
+				my ($one) = grep { $_->{peer} eq $peer && $_->{what} eq $time } @rows;
+				my ($base) = grep { $_->{peer} eq $ref && $_->{what} eq $time } @rows;
+				push @cells, $one == $base ? '1'
+					: show_ratio(ratio($one->{samples}, $base->{samples}));
+			}
+			say_line "| $peer | ", join(' | ', @cells), ' |';
+		}
 	}
 }
