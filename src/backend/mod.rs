@@ -21,6 +21,8 @@ pub mod disk;
 #[cfg(target_os = "linux")]
 pub mod inotify;
 // pub mod notify;
+#[cfg(test)]
+pub mod scripted;
 
 /// Identity of a watched directory (on inotify the watch descriptor, always positive).
 ///
