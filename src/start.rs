@@ -163,46 +163,42 @@ pub fn start_and_ask(
         return Err(NotStarted::NotOwner(place.owner));
     }
     let until = Instant::now() + patience;
-    let dir = place.state_directory().map_err(NotStarted::NoPlace)?;
-    let (lock, got) = match try_lock(&dir.join(place.file("lock"))) {
-        // The last watcher has removed the directory meanwhile.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => place
-            .state_directory()
-            .and_then(|dir| try_lock(&dir.join(place.file("lock")))),
-        result => result,
-    }
-    .map_err(NotStarted::NoPlace)?;
-    if !got {
-        return wait_for_other(place, &lock, kind, body, until);
-    }
-    if Mark::read(&lock).says_wait() {
-        return Err(NotStarted::BackingOff);
-    }
-    let socket = spawn(place, &dir, lock).map_err(NotStarted::NoProcess)?;
-    client::ask(&socket, place, kind, body)
-        .and_then(|()| client::answer(&socket, until.saturating_duration_since(Instant::now())))
-        .map_err(NotStarted::NotAnswering)
-}
-
-fn wait_for_other(
-    place: &Whereabouts,
-    lock: &File,
-    kind: Kind,
-    body: &[u8],
-    until: Instant,
-) -> Result<Vec<u8>, NotStarted> {
     let mut pause = Duration::from_millis(1);
     loop {
+        let dir = place.state_directory().map_err(NotStarted::NoPlace)?;
+        let (lock, got) = match try_lock(&dir.join(place.file("lock"))) {
+            // The last watcher has removed the directory meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && Instant::now() < until => {
+                continue;
+            }
+            result => result.map_err(NotStarted::NoPlace)?,
+        };
+        let mark = Mark::read(&lock);
+        if got {
+            if mark.says_wait() {
+                return Err(NotStarted::BackingOff);
+            }
+            let socket = spawn(place, &dir, lock).map_err(NotStarted::NoProcess)?;
+            return client::ask(&socket, place, kind, body)
+                .and_then(|()| {
+                    client::answer(&socket, until.saturating_duration_since(Instant::now()))
+                })
+                .map_err(NotStarted::NotAnswering);
+        }
+        // Somebody else is starting one, or one is ending.
         match client::reach(place) {
             Ok(socket) => {
-                return client::ask(&socket, place, kind, body)
-                    .and_then(|()| client::answer(&socket, client::DEADLINE))
-                    .map_err(NotStarted::NotAnswering);
+                let asked = client::ask(&socket, place, kind, body)
+                    .and_then(|()| client::answer(&socket, client::DEADLINE));
+                match asked {
+                    Err(Failure::Nobody) => {}
+                    result => return result.map_err(NotStarted::NotAnswering),
+                }
             }
             Err(Failure::Nobody) => {}
             Err(failure) => return Err(NotStarted::NotAnswering(failure)),
         }
-        if Mark::read(lock) == Mark::Wedged || Instant::now() + pause >= until {
+        if mark == Mark::Wedged || Instant::now() + pause >= until {
             return Err(NotStarted::NotAnswering(Failure::Silent));
         }
         std::thread::sleep(pause);

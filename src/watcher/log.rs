@@ -37,8 +37,18 @@ impl Log {
         }
     }
 
-    /// Writes one line.
+    /// Writes the first line, and makes the file for it.
+    pub fn begin(&self, text: Arguments<'_>) {
+        self.write(text, true);
+    }
+
+    /// Writes one more line, if the file is still there: a file made anew in a directory
+    /// that somebody is removing would make their rm -r fail.
     pub fn line(&self, text: Arguments<'_>) {
+        self.write(text, false);
+    }
+
+    fn write(&self, text: Arguments<'_>, mut create: bool) {
         let line = format!(
             "{} {text}\n",
             humantime::format_rfc3339_seconds(SystemTime::now())
@@ -53,10 +63,11 @@ impl Log {
             .is_ok_and(|found| found.len() > LENGTH_MAX)
         {
             let _ = std::fs::rename(&self.path, self.before());
+            create = true;
         }
         let opened = File::options()
             .append(true)
-            .create(true)
+            .create(create)
             .mode(0o600)
             .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
             .open(&self.path);
@@ -87,6 +98,9 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("treewatch-log-{}", std::process::id()));
         std::fs::create_dir_all(&dir).unwrap();
         let log = Log::new(dir.join("x.log"), false);
+        log.line(format_args!("nothing is made by this"));
+        assert!(!log.path().exists());
+        log.begin(format_args!("begun"));
         let long = "x".repeat(1000);
         for _ in 0..200 {
             log.line(format_args!("{long}"));

@@ -93,7 +93,7 @@ pub fn begin(
         Err(error) => {
             let mark = Mark::read(files.lock()).failed_again();
             mark.write(files.lock());
-            files.log.line(format_args!(
+            files.log.begin(format_args!(
                 "cannot make the socket {}: {error}",
                 files.socket_path().display()
             ));
@@ -108,14 +108,13 @@ pub fn begin(
         BackendChoice::Inotify => Box::new(crate::backend::inotify::Inotify::new(disk)),
         _ => Box::new(crate::backend::inotify::Inotify::new(disk)),
     };
-    files.log.line(format_args!(
+    files.log.begin(format_args!(
         "started for {} (process {})",
         top.display(),
         std::process::id()
     ));
     let mut tracker = Tracker::new(backend, config.journal);
-    tracker.guard(place.git_dir.as_os_str().as_bytes());
-    tracker.guard(files.dir().as_os_str().as_bytes());
+    tracker.guard(guards(&place.git_dir, &files));
     let mut clients = Clients::new(place.identity);
     if let Some(first) = first {
         clients.add(first);
@@ -133,6 +132,13 @@ pub fn begin(
     let end = server.run();
     server.end(end);
     Ok(())
+}
+
+/// The directories outside the tree whose end is ours as well.
+fn guards(git_dir: &Path, files: &Files) -> Vec<Vec<u8>> {
+    [git_dir, files.dir()]
+        .map(|dir| dir.as_os_str().as_bytes().to_vec())
+        .into()
 }
 
 /// Moves what the starter handed over out of the way of standard input and output, which

@@ -358,6 +358,8 @@ impl Server {
                     self.parts.git_dir = top.join(inside);
                 }
                 self.parts.top = top;
+                let guards = super::guards(&self.parts.git_dir, &self.parts.files);
+                self.parts.tracker.guard(guards);
                 self.homeless_since = None;
                 // Same mounts, other paths.
                 self.mounts.changed(&self.parts.top);

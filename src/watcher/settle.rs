@@ -74,22 +74,17 @@ impl<B: Backend> Tracker<B> {
                 continue;
             }
             let (mut at, mut ready) = (place.0, true);
-            while at != TOP && ready {
-                match state.tree.parent(at) {
-                    Some(above) => {
-                        ready = !state.doubted.contains(&at);
-                        at = above;
-                    }
-                    None => break,
-                }
+            while let Some(above) = state.tree.parent(at) {
+                ready &= !state.doubted.contains(&at);
+                at = above;
             }
-            if !ready {
-                state.doubts.insert(place, doubt);
-                put_off += 1;
-            } else if at == TOP {
+            if at != TOP {
+                state.parked.push((place, doubt));
+            } else if ready {
                 return Some((place, doubt));
             } else {
-                state.parked.push((place, doubt));
+                state.doubts.insert(place, doubt);
+                put_off += 1;
             }
         }
         None
@@ -192,6 +187,16 @@ impl<B: Backend> Tracker<B> {
                 attributes: false,
             };
             self.state.doubt(old_parent, &old_name, moved);
+        }
+        if name == b".git" {
+            // Nothing below a git directory is watched.
+            let below: Vec<NodeId> = self.state.tree.children(node).collect();
+            for child in below {
+                let backend = &mut self.backend;
+                self.state
+                    .tree
+                    .remove(child, &mut |watch| backend.unwatch(watch));
+            }
         }
         self.state.attach(node, parent, name);
     }
@@ -322,8 +327,14 @@ impl<B: Backend> Tracker<B> {
             if !state.tree.is_alive(missing.node) || state.tree.parent(missing.node).is_some() {
                 continue;
             }
-            if missing.moved && state.recording {
-                // It left the tree, and nobody knows what files were in it.
+            // If it left the tree, nobody knows what files were in it. If it was removed,
+            // each thing in it was, and told of it; unless the file system can remove a
+            // whole tree at once (a btrfs subvolume).
+            let doubted = &state.doubted;
+            let at_once = !state
+                .tree
+                .all_below(missing.node, &mut |node| doubted.contains(&node));
+            if (missing.moved || at_once) && state.recording {
                 state.journal.record_everything();
             }
             state

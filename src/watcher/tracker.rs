@@ -102,10 +102,10 @@ impl<B: Backend> Tracker<B> {
         tracker
     }
 
-    /// Also watches a directory outside the tree (absolute path), now and after each
-    /// resync; see [`Tracker::take_suspicion`].
-    pub fn guard(&mut self, path: &[u8]) {
-        self.guards.push(path.to_owned());
+    /// Also watches these directories outside the tree (absolute paths), now and after
+    /// each resync; see [`Tracker::take_suspicion`].
+    pub fn guard(&mut self, paths: Vec<Vec<u8>>) {
+        self.guards = paths;
         self.set_guards();
     }
 
@@ -139,17 +139,25 @@ impl<B: Backend> Tracker<B> {
         }
     }
 
-    /// Stops watching and gives everything back, until the next [`Tracker::resync`].
+    /// Stops watching the tree and gives everything back, until the next
+    /// [`Tracker::resync`]. The guards stay, where they can: also a watcher that cannot
+    /// watch has to see that it is not wanted any more.
     pub fn degrade(&mut self, trouble: Trouble) {
-        self.backend.shut();
         self.state = State::new(Journal::new(self.limits));
         self.phase = Phase::Degraded(trouble);
+        if self.backend.restart().is_ok() {
+            self.set_guards();
+        } else {
+            self.backend.shut();
+        }
     }
 
     /// Takes in what happened and looks at what is in doubt, for as long as `until`.
     pub fn pump(&mut self, until: Instant) -> Pumped {
         loop {
             if let Phase::Degraded(_) = self.phase {
+                let state = &mut self.state;
+                self.backend.drain(&mut |event| state.take(event));
                 return Pumped::Degraded;
             }
             if self.state.tree.watch(TOP).is_none() && self.phase == Phase::Crawling {
@@ -263,7 +271,10 @@ impl<B: Backend> Tracker<B> {
                 let mut blind = Vec::new();
                 for &node in &self.state.blind {
                     let mut path = Vec::new();
-                    if self.state.tree.path(node, &mut path) {
+                    // git drops what ends in .git, and need not be told of it.
+                    if self.state.tree.name(node) != b".git"
+                        && self.state.tree.path(node, &mut path)
+                    {
                         blind.push(path);
                     }
                 }

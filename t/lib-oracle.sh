@@ -1,0 +1,87 @@
+# shellcheck shell=bash
+#
+# The oracle: is what git says with treewatch what it says without?
+#
+# Said without means: without monitor, and without untracked cache, since git's
+# own untracked cache errs at times; from a copy of the index, so that the one
+# run does not tidy up for the other; and with a copy that keeps its time, by
+# which git knows entries that may have changed right after being written.
+
+# status_plain REPO INDEX MODE: git's own view, by looking at every file.
+status_plain() {
+	GIT_INDEX_FILE=$2 GIT_OPTIONAL_LOCKS=0 git -C "$1" \
+		-c core.fsmonitor=false -c core.untrackedCache=false \
+		status --porcelain=v1 -z "--untracked-files=$3"
+}
+
+# status_unmonitored REPO INDEX MODE: git's view with all its other settings,
+# the untracked cache among them, from that index.
+status_unmonitored() {
+	GIT_INDEX_FILE=$2 GIT_OPTIONAL_LOCKS=0 git -C "$1" -c core.fsmonitor=false \
+		status --porcelain=v1 -z "--untracked-files=$3"
+}
+
+status_watched() {
+	git -C "$1" status --porcelain=v1 -z "--untracked-files=$2"
+}
+
+index_of() {
+	git -C "$1" rev-parse --path-format=absolute --git-path index
+}
+
+uses_untracked_cache() {
+	test "$(git -C "$1" config --type=bool core.untrackedCache 2>/dev/null || :)" = true
+}
+
+# How many entries of the index git may pass over on its next run: their tag in
+# `ls-files -f` is a lower-case letter.
+skippable_entries() {
+	git -C "$1" ls-files -f | grep -c '^[a-z]' || :
+}
+
+# assert_skippable REPO: without this a comparison would prove nothing, git
+# having looked at everything all along.
+assert_skippable() {
+	test "$(skippable_entries "$1")" -gt 0 ||
+		fail "no entry of $1 is fsmonitor-valid, so git looks at every file: $(git -C "$1" ls-files -f | head -n 3)"
+}
+
+# oracle [REPO [MODE]]: MODE is all (default), normal or no, as for
+# --untracked-files. In a repository with the untracked cache on use one mode
+# only: git errs by itself when they alternate.
+#
+# Asks twice, as the first answer is used with the index as it was before, and
+# the second with what the first run has saved.
+oracle() {
+	local repo=${1:-.} mode=${2:-all} index work code=0
+	work=$(mktemp -d "$HOME/oracle.XXXXXX")
+	index=$(index_of "$repo")
+	if test -e "$index"; then
+		assert_skippable "$repo" || return
+		cp -p "$index" "$work/index"
+	fi
+
+	# The watched one first: what has only just happened must be in it.
+	status_watched "$repo" "$mode" >"$work/watched" || return
+	status_plain "$repo" "$work/index" "$mode" >"$work/plain" || return
+	same_status "$repo" "$mode" "$work" || code=1
+	status_watched "$repo" "$mode" >"$work/watched" || return
+	same_status "$repo" "$mode" "$work" || code=1
+	if test "$code" = 0; then rm -rf "$work"; fi
+	return "$code"
+}
+
+# Compare, excusing only what git does wrong with no monitor at all.
+same_status() {
+	local repo=$1 mode=$2 work=$3
+	cmp -s "$work/plain" "$work/watched" && return
+	if test "$mode" = normal && uses_untracked_cache "$repo"; then
+		status_unmonitored "$repo" "$work/index" "$mode" >"$work/unmonitored"
+		if cmp -s "$work/unmonitored" "$work/watched"; then
+			echo "note: git's untracked cache is wrong here without a monitor too"
+			return
+		fi
+	fi
+	echo "git status (--untracked-files=$mode) in $repo differs with the monitor:"
+	same "$work/plain" "$work/watched"
+}
