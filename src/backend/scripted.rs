@@ -62,6 +62,10 @@ impl Scripted {
     /// A chance for the world to go on.
     fn chance(&mut self, look: Look, path: &[u8]) {
         self.calls += 1;
+        if look != Look::Within {
+            let path = path.escape_ascii();
+            self.world().note(|_| format!("{look:?} {path}"));
+        }
         while let Some((_, _, ops)) = self
             .before
             .pop_front_if(|(when, at, _)| *when == look && at.as_bytes() == path)
@@ -140,6 +144,7 @@ impl Backend for Scripted {
             let Some(event) = next else {
                 break;
             };
+            self.world().note(|_| format!("    read {event:?}"));
             sink(Event {
                 watch: event.watch,
                 what: event.what,
@@ -177,6 +182,7 @@ impl Backend for Scripted {
         };
         self.chance(Look::Within, b"");
         let mut world = self.world();
+        world.note(|w| format!("    found {ino}, watch {:?}", w.inodes[ino].watch));
         if let Some(watch) = world.inodes[ino].watch {
             return Ok(watch);
         }
@@ -233,6 +239,7 @@ impl Backend for Scripted {
                 sink(name.as_bytes(), *is_dir);
             }
         }
+        world.note(|_| format!("    listed {ino}: {first:?} {last:?}"));
         Ok(())
     }
 

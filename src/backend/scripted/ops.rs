@@ -14,6 +14,8 @@ pub enum Entry {
     },
     /// At a path below the top, or from the root if it begins with a slash.
     At(&'static str),
+    /// This one, wherever it is.
+    Link(LinkId),
 }
 
 /// A place for a name.

@@ -143,6 +143,8 @@ pub struct World {
     pub epoch: u64,
     /// Operations that wait for a chance to begin.
     pub pending: VecDeque<Op>,
+    /// What was done and told, if that is asked for.
+    pub log: Option<Vec<String>>,
     calls: Vec<Call>,
     held: Vec<Ino>,
     counter: u64,
@@ -164,6 +166,7 @@ impl World {
             excused: HashSet::new(),
             epoch: 1,
             pending: VecDeque::new(),
+            log: None,
             calls: Vec::new(),
             held: Vec::new(),
             counter: 0,
@@ -185,6 +188,27 @@ impl World {
         self.coins ^= self.coins >> 7;
         self.coins ^= self.coins << 17;
         (self.coins >> 33) as usize % n
+    }
+
+    /// Notes something for whoever reads the log.
+    pub fn note(&mut self, text: impl FnOnce(&Self) -> String) {
+        if self.log.is_some() {
+            let text = text(self);
+            self.log.iter_mut().for_each(|log| log.push(text.clone()));
+        }
+    }
+
+    /// The path of a name, from the root; for the log.
+    fn path(&self, link: LinkId) -> String {
+        let Some((dir, name)) = self.links[link].at else {
+            return "(gone)".to_owned();
+        };
+        format!("{}/{name}={}", self.dir_path(dir), self.links[link].ino)
+    }
+
+    fn dir_path(&self, dir: Ino) -> String {
+        let above = self.links.iter().rposition(|l| l.ino == dir && l.at.is_some());
+        above.map_or_else(|| String::from("(top)"), |link| self.path(link))
     }
 
     fn inode(&mut self, kind: Kind) -> Ino {
@@ -294,6 +318,14 @@ impl World {
         found
     }
 
+    /// Every name of something that is not open to everything.
+    pub fn closed(&self) -> Vec<LinkId> {
+        let is_closed = |link: &Link| link.at.is_some() && self.inodes[link.ino].mode != OPEN;
+        (0..self.links.len())
+            .filter(|&link| is_closed(&self.links[link]))
+            .collect()
+    }
+
     fn slot(&self, slot: &Slot) -> Option<(Ino, Name)> {
         match slot {
             Slot::Nth { dir, name, outside } => {
@@ -317,6 +349,7 @@ impl World {
                     .collect();
                 (!all.is_empty()).then(|| all[*nth as usize % all.len()])
             }
+            Entry::Link(link) => Some(*link),
             Entry::At(path) => {
                 let (dir, name) = self.slot(&Slot::At(path))?;
                 self.link_at(dir, name)
@@ -403,6 +436,7 @@ impl World {
                 self.counter += 1;
                 self.inodes[ino].version = self.counter;
                 self.links[link].written = self.epoch;
+                self.note(|w| format!("      content of {} changes", w.path(link)));
                 if self.links[link].at.is_none() {
                     self.excused.insert(ino);
                 }
@@ -436,6 +470,7 @@ impl World {
         if self.queue.back() == Some(&event) {
             return;
         }
+        self.note(|_| format!("      queued {watch} {what:?} {name} {cookie}"));
         if self.queue.len() >= self.capacity {
             self.overflowed = true;
         } else {
@@ -482,6 +517,7 @@ impl World {
                     };
                     let ino = self.inode(kind);
                     self.enter_name(dir, name, ino);
+                    self.note(|w| format!("  mkdir/symlink {}/{name}={ino}", w.dir_path(dir)));
                     let told = Step::Tell(dir, What::Created, is_dir, name, 0);
                     self.call([dir, UNLOCKED], [told, Step::Unlock]);
                 }
@@ -503,6 +539,7 @@ impl World {
                     }
                 };
                 if matches!(self.inodes[self.links[link].ino].kind, Kind::File) {
+                    self.note(|w| format!("  write {}", w.path(link)));
                     // IN_MODIFY and IN_CLOSE_WRITE.
                     steps.extend([Step::Unlock, Step::Change(link)]);
                     steps.extend([What::Written; 2].map(|what| Step::TellLink(link, what)));
@@ -544,6 +581,7 @@ impl World {
                 let ino = self.links[link].ino;
                 if !self.inodes[ino].is_dir() && self.lookup(dir, name).is_none() {
                     self.enter_name(dir, name, ino);
+                    self.note(|w| format!("  link {}/{name}={ino}", w.dir_path(dir)));
                     let told = Step::Tell(dir, What::Created, false, name, 0);
                     self.call([dir, UNLOCKED], [told, Step::Unlock]);
                 }
@@ -552,6 +590,7 @@ impl World {
                 if let Some(link) = self.entry(entry) {
                     let ino = self.links[link].ino;
                     self.inodes[ino].mode = *mode;
+                    self.note(|w| format!("  chmod {} {mode:?}", w.path(link)));
                     self.links[link].written = self.epoch;
                     let mut steps = vec![Step::TellLink(link, What::Attributes)];
                     if self.inodes[ino].is_dir() {
@@ -588,6 +627,7 @@ impl World {
             return true;
         }
         let is_dir = self.inodes[ino].is_dir();
+        self.note(|w| format!("  remove {} held {held}", w.path(link)));
         self.excuse(link);
         self.take(link);
         self.inodes[ino].links -= 1;
@@ -639,6 +679,7 @@ impl World {
             if over_is_dir && self.is_below(over_ino, old_dir) {
                 return true;
             }
+            self.note(|w| format!("  exchange {} {}", w.path(from), w.path(over)));
             self.take(from);
             self.take(over);
             self.put(from, dir, name);
@@ -659,6 +700,7 @@ impl World {
                     steps.push(Step::Gone(over_ino));
                 }
             }
+            self.note(|w| format!("  rename {} {}/{name}", w.path(from), w.dir_path(dir)));
             self.take(from);
             self.put(from, dir, name);
             if !is_dir && !self.is_below(TOP, dir) {
