@@ -25,6 +25,13 @@ const LOOKS: u32 = 16;
 /// A directory found in so many places in one go is not being renamed: it is mounted twice.
 const FINDS_MAX: u32 = 64;
 
+/// Named in place of the entries of a directory that has none. It came here since the
+/// last answer, or was another then, and what it held in between may have come and gone
+/// before it was watched, but not before git listed it. git lists a directory anew only
+/// if something directly in it is named (git: dir.c, invalidate_one_component), whether
+/// that is there or not.
+const NOTHING: &[u8] = b".treewatch";
+
 /// How far a round of looking came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looked {
@@ -268,6 +275,9 @@ impl<B: Backend> Tracker<B> {
             }
         }
         let mut result = Ok(());
+        if names.iter().all(|(name, _)| name == b".git") {
+            self.state.record(node, NOTHING);
+        }
         for (name, is_dir) in names.iter() {
             let is_git = name == b".git";
             if is_git && node == TOP {
@@ -341,6 +351,7 @@ impl<B: Backend> Tracker<B> {
                 .tree
                 .remove(missing.node, &mut |watch| backend.unwatch(watch));
         }
+        state.forget_aliases();
         state.parked.clear();
         state.doubted.clear();
         state.blind.retain(|&node| state.tree.is_alive(node));

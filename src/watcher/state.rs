@@ -332,9 +332,14 @@ impl State {
         self.listings.push(Listing { node, deep: true });
     }
 
-    /// A whole queue was read after the last look: old paths are of no more use.
+    /// A whole queue was read after the last look: old paths are of no more use, unless
+    /// the queue asks for another look. A directory that is missing has yet to be listed
+    /// under them (the queue may have been read between the two halves of its rename), and
+    /// so has one that was renamed once more before it was listed.
     pub fn forget_aliases(&mut self) {
-        self.aliases.clear();
+        if self.missing.is_empty() && self.doubts.is_empty() && self.listings.is_empty() {
+            self.aliases.clear();
+        }
     }
 }
 

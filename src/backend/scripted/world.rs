@@ -385,6 +385,11 @@ impl World {
         true
     }
 
+    /// Whether a call is under way: done, but not all told.
+    pub fn is_under_way(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
     /// Lets every call under way end.
     pub fn finish_calls(&mut self) {
         while !self.calls.is_empty() {
@@ -623,6 +628,10 @@ impl World {
             return false;
         }
         let ino = self.links[link].ino;
+        if self.is_locked([ino, usize::MAX]) {
+            // rmdir(2) waits for whoever is at work in the directory.
+            return false;
+        }
         if self.names(ino).next().is_some() {
             return true;
         }
@@ -665,6 +674,9 @@ impl World {
         let over_is_dir = over_ino.is_some_and(|ino| self.inodes[ino].is_dir());
         if over_ino == Some(ino) {
             return true;
+        }
+        if self.is_locked([over_ino.unwrap_or(usize::MAX), usize::MAX]) {
+            return false;
         }
         self.counter += 2;
         let cookie = self.counter as u32;

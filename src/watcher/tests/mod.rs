@@ -30,6 +30,12 @@ struct Reader {
     instance: String,
     place: u64,
     remembers: Snapshot,
+    /// It looked some time after it asked, or when a change was done but not told yet.
+    /// Then it may remember what the tracker could not see, and only what git does with
+    /// an answer counts:
+    /// a named directory makes it look at every tracked file below it, and a named path
+    /// makes it list the directory it is in.
+    late: bool,
 }
 
 /// A tracker, its world, and those who ask.
@@ -114,11 +120,13 @@ impl Rig {
             let (named, blind) = self.answer(self.readers[i].place);
             let reader = &mut self.readers[i];
             let world = self.world.borrow();
+            reader.late |= world.is_under_way();
             match named {
                 None => {
                     self.full += 1;
                     if ask & (1 << i) != 0 {
                         reader.remembers = after.clone();
+                        reader.late = world.is_under_way();
                     }
                 }
                 Some(named) => {
@@ -126,13 +134,18 @@ impl Rig {
                     let covered = |path: &[u8]| {
                         named.contains(path) || blind.iter().any(|above| is_below(above, path))
                     };
-                    check(&world, &reader.remembers, &before, &covered);
+                    check(&world, reader, [&before, &after], &named, &covered);
                     if ask & (1 << i) != 0 {
-                        reader.remembers.retain(|path, _| !covered(path));
-                        let looked = after.iter().filter(|(path, _)| covered(path));
-                        reader
-                            .remembers
-                            .extend(looked.map(|(path, seen)| (path.clone(), seen.clone())));
+                        let old = std::mem::take(&mut reader.remembers);
+                        let differs = |path: &[u8]| old.get(path) != before.get(path);
+                        let below = |path: &[u8]| named.iter().any(|above| is_below(above, path));
+                        let looks = |path: &[u8]| {
+                            covered(path) || differs(path) || reader.late && below(path)
+                        };
+                        let kept = old.iter().filter(|(path, _)| !looks(path));
+                        let seen = after.iter().filter(|(path, _)| looks(path));
+                        let all = kept.chain(seen);
+                        reader.remembers = all.map(|(p, s)| (p.clone(), s.clone())).collect();
                     }
                 }
             }
@@ -143,13 +156,26 @@ impl Rig {
         if self.readers.len() >= 5 {
             self.readers.remove(place as usize % 5);
         }
+        let late = self.world().is_under_way();
         self.readers.push(Reader {
             instance,
             place,
             remembers: after,
+            late,
         });
         self.world().epoch += 1;
         true
+    }
+
+    /// Readers look at everything once more, without asking.
+    fn look_again(&mut self, who: u8) {
+        let now = snapshot(&self.world());
+        for (i, reader) in self.readers.iter_mut().enumerate() {
+            if who & (1 << i) != 0 {
+                reader.remembers = now.clone();
+                reader.late = true;
+            }
+        }
     }
 
     /// The answer to a place, and the blind spots in it.
@@ -215,11 +241,19 @@ fn is_below(above: &[u8], path: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// Each path that differs between two snapshots must be covered.
-fn check(world: &World, old: &Snapshot, new: &Snapshot, covered: &dyn Fn(&[u8]) -> bool) {
-    for path in old.keys().chain(new.keys()) {
-        let (was, is) = (old.get(path), new.get(path));
-        if was == is || covered(path) {
+/// Each path that is not as remembered must be covered. What was changed back since the
+/// question came, or only since then, need not be.
+fn check(
+    world: &World,
+    reader: &Reader,
+    new: [&Snapshot; 2],
+    named: &BTreeSet<Vec<u8>>,
+    covered: &dyn Fn(&[u8]) -> bool,
+) {
+    let old = &reader.remembers;
+    for path in old.keys().chain(new[0].keys()) {
+        let (was, is) = (old.get(path), new[0].get(path));
+        if was == is || was == new[1].get(path) || covered(path) {
             continue;
         }
         if let (Some(was), Some(is)) = (was, is) {
@@ -227,6 +261,30 @@ fn check(world: &World, old: &Snapshot, new: &Snapshot, covered: &dyn Fn(&[u8]) 
                 continue;
             }
         }
-        panic!("{}: {was:?} became {is:?} and is not named", path.escape_ascii());
+        if reader.late {
+            let above = &path[..path.iter().rposition(|&byte| byte == b'/').unwrap_or(0)];
+            let is_dir = |snapshot: &Snapshot| {
+                above.is_empty() || snapshot.get(above).is_some_and(|seen| seen.is_dir)
+            };
+            let listed_anew = ![old, new[0], new[1]].into_iter().all(is_dir) || {
+                let mut in_it = above.to_vec();
+                in_it.extend_from_slice(if above.is_empty() { b"" } else { b"/" });
+                named.iter().any(|path| {
+                    path.strip_prefix(&*in_it)
+                        .is_some_and(|rest| !rest.contains(&b'/'))
+                })
+            };
+            let same_entry = was.map(|seen| seen.is_dir) == is.map(|seen| seen.is_dir);
+            let looked_at = was.is_none() || named.iter().any(|above| is_below(above, path));
+            let same_git = was.is_none_or(|was| is.is_none_or(|is| was.git == is.git));
+            if looked_at && same_git && (same_entry || listed_anew) {
+                continue;
+            }
+        }
+        let late = if reader.late { "late" } else { "in time" };
+        panic!(
+            "{}: {was:?} became {is:?} and is not named ({late})",
+            path.escape_ascii()
+        );
     }
 }

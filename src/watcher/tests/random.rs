@@ -21,6 +21,8 @@ enum Step {
     Later(Op),
     /// Ask; which of the earlier readers ask as well.
     Query(u8),
+    /// These readers look again, without asking.
+    Look(u8),
     /// Give the tracker too little time.
     Busy,
 }
@@ -144,6 +146,7 @@ fn script(kinds: Kinds) -> impl Strategy<Value = Script> {
         (4, op(kinds).prop_map(Step::Now).boxed()),
         (later, op(kinds).prop_map(Step::Later).boxed()),
         (2, any::<u8>().prop_map(Step::Query).boxed()),
+        (1, any::<u8>().prop_map(Step::Look).boxed()),
         (1, Just(Step::Busy).boxed()),
     ]);
     let chance = prop_oneof![4 => Just(0u8), 4 => 1..3u8, 1 => 3..8u8];
@@ -177,6 +180,7 @@ fn play(script: &Script, log: bool) -> Rig {
             Step::Query(ask) => {
                 rig.query(*ask);
             }
+            Step::Look(who) => rig.look_again(*who),
             Step::Busy => rig.pump_briefly(),
         }
         if matches!(rig.tracker.phase(), Phase::Degraded(Trouble::Tree(_))) {

@@ -9,13 +9,15 @@ use crate::backend::scripted::world::{Ino, Kind, Mode, Name, TOP, World};
 pub struct Seen {
     /// Which file, directory or symbolic link.
     pub ino: Ino,
+    /// Whether it is a directory.
+    pub is_dir: bool,
     version: u64,
     mode: Mode,
     /// Whether every directory above can be searched, and whether the one above can be
     /// listed.
     reach: (bool, bool),
     /// What `.git` in it is, with what is directly in that.
-    git: Vec<(Name, Ino, u64, Mode)>,
+    pub git: Vec<(Name, Ino, u64, Mode)>,
 }
 
 /// Every path but the top's own, `.git`, and what is below any `.git`.
@@ -47,6 +49,7 @@ fn below(world: &World, dir: Ino, path: &[u8], searched: bool, found: &mut Snaps
         let inode = &world.inodes[ino];
         let seen = Seen {
             ino,
+            is_dir: inode.is_dir(),
             version: inode.version,
             mode: inode.mode,
             reach,
