@@ -6,15 +6,16 @@
 //! |---|---|---|
 //! | `1`, `2` | the hook, called by git for nearly every command | [`hook`] |
 //! | `serve` | the watcher, started by the hook | [`watcher`] |
-//! | anything else | a person's command | `cli` |
+//! | anything else | a person's command | [`cli`] |
 //!
 //! Who may use whom: [`wire`] and [`token`] are pure and use nobody. [`backend`] knows
 //! nothing of sockets or git. [`watcher`] uses these three. [`client`] and [`start`]
-//! reach a watcher over [`wire`]; [`hook`] and `cli` use those two. The hook's path never
+//! reach a watcher over [`wire`]; [`hook`] and [`cli`] use those two. The hook's path never
 //! goes through clap or serde.
 #![cfg_attr(not(test), no_main)]
 
 mod backend;
+mod cli;
 mod client;
 mod config;
 mod hook;
@@ -39,10 +40,7 @@ pub fn run() -> i32 {
             let rest: Vec<OsString> = std::iter::once(second).chain(arguments).collect();
             watcher::main(&rest)
         }
-        _ => {
-            eprintln!("treewatch: not built yet");
-            2
-        }
+        _ => cli::main(),
     }
 }
 

@@ -258,6 +258,22 @@ pub fn replace_older(place: &Whereabouts, theirs: u8) -> bool {
             .is_ok_and(|socket| !matches!(client::answer(&socket, PATIENCE), Err(Failure::Silent)))
 }
 
+/// Lets the next start try at once, whatever became of the last ones.
+pub fn forget_failures(place: &Whereabouts) {
+    for socket in place.sockets() {
+        let lock = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(nix::libc::O_NOFOLLOW)
+            .open(socket.with_extension("lock"));
+        if let Ok(file) = lock
+            && file.try_lock().is_ok()
+        {
+            Mark::Clear.write(&file);
+        }
+    }
+}
+
 /// A watcher did not answer in time: takes its socket away, so that the next command does
 /// not wait for it as well. A watcher that finds its socket gone ends; so if this one was
 /// merely slow, the next command starts a new one.

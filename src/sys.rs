@@ -154,3 +154,113 @@ pub fn inotify_rm_watch(kernel: BorrowedFd<'_>, watch: i32) {
         nix::libc::inotify_rm_watch(kernel.as_raw_fd(), watch);
     }
 }
+
+/// Lets a write to a pipe that nobody reads fail instead of killing the process. Rust's
+/// own start code, which this program goes without, would have done so.
+pub fn ignore_broken_pipes() {
+    // SAFETY: no handler of ours is installed or replaced, only the kernel's default.
+    let _ = unsafe {
+        nix::sys::signal::signal(
+            nix::sys::signal::Signal::SIGPIPE,
+            nix::sys::signal::SigHandler::SigIgn,
+        )
+    };
+}
+
+/// A process that is signalled and waited for as itself: on Linux by a descriptor of it
+/// (pidfd_open(2), Linux 5.3), so that its number may be given to another meanwhile.
+pub struct Process {
+    pid: i32,
+    #[cfg(target_os = "linux")]
+    descriptor: OwnedFd,
+}
+
+#[cfg(target_os = "linux")]
+impl Process {
+    /// The process that has this number now. ESRCH if there is none.
+    pub fn open(pid: i32) -> io::Result<Self> {
+        // SAFETY: takes two integers, and returns a new descriptor (closed on exec) that
+        // nobody else knows of.
+        let raw = unsafe { nix::libc::syscall(nix::libc::SYS_pidfd_open, pid, 0u32) };
+        let raw = RawFd::try_from(raw).unwrap_or(-1);
+        if raw < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self {
+            pid,
+            descriptor: own(raw),
+        })
+    }
+
+    /// Sends it a signal. ESRCH if it has ended.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) -> io::Result<()> {
+        // SAFETY: the descriptor is open; the null pointer stands for the siginfo that
+        // kill(2) would send (pidfd_send_signal(2)).
+        let result = unsafe {
+            nix::libc::syscall(
+                nix::libc::SYS_pidfd_send_signal,
+                self.descriptor.as_raw_fd(),
+                signal as i32,
+                std::ptr::null::<nix::libc::siginfo_t>(),
+                0u32,
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Whether it ends within `limit`.
+    pub fn ends_within(&self, limit: std::time::Duration) -> bool {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+        use std::os::fd::AsFd;
+        let until = std::time::Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+            let mut fds = [PollFd::new(self.descriptor.as_fd(), PollFlags::POLLIN)];
+            match poll(&mut fds, timeout) {
+                Err(nix::errno::Errno::EINTR) => {}
+                result => return result.is_ok_and(|ready| ready > 0),
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Process {
+    /// The process that has this number now. ESRCH if there is none.
+    pub fn open(pid: i32) -> io::Result<Self> {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None)?;
+        Ok(Self { pid })
+    }
+
+    /// Sends it a signal. ESRCH if it has ended.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) -> io::Result<()> {
+        Ok(nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(self.pid),
+            signal,
+        )?)
+    }
+
+    /// Whether it ends within `limit`.
+    pub fn ends_within(&self, limit: std::time::Duration) -> bool {
+        let until = std::time::Instant::now() + limit;
+        while nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.pid), None).is_ok() {
+            if std::time::Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+        true
+    }
+}
+
+impl Process {
+    /// Its number.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+}

@@ -85,7 +85,8 @@ remove() {
 
 # The pids of the processes that run this file's copy of the program.
 our_processes() {
-	find /proc -maxdepth 2 -path '/proc/[0-9]*/exe' -lname "$TREEWATCH*" 2>/dev/null |
+	# A process that ends while find looks makes find fail, and is none of them.
+	{ find /proc -maxdepth 2 -path '/proc/[0-9]*/exe' -lname "$TREEWATCH*" 2>/dev/null || :; } |
 		sed 's|/proc/\([0-9]*\)/exe|\1|'
 }
 

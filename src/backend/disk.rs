@@ -95,6 +95,16 @@ impl Disk {
         true
     }
 
+    /// Whether the top's path leads to the top, as far as anybody can tell.
+    pub fn is_in_place(&self) -> bool {
+        stat(&self.top).is_ok_and(|found| self.is_top(&found))
+    }
+
+    /// Whether a path lies on the file system of the top.
+    pub fn is_on_the_device_of(&self, path: &Path) -> bool {
+        stat(path).is_ok_and(|found| found.st_dev as u64 == self.device)
+    }
+
     /// See [`super::Backend::list`].
     pub fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;

@@ -67,15 +67,11 @@ impl Inotify {
     /// A backend for the worktree at `disk`; it watches nothing before
     /// [`Backend::restart`].
     pub fn new(disk: Disk) -> Self {
-        let queue = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
-            .ok()
-            .and_then(|text| text.trim().parse().ok())
-            .unwrap_or(QUEUE);
         Self {
             disk,
             kernel: None,
             buffer: vec![0; BUFFER].into_boxed_slice(),
-            queue,
+            queue: QUEUE,
         }
     }
 
@@ -148,6 +144,11 @@ impl Backend for Inotify {
         match Kernel::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC) {
             Ok(kernel) => {
                 self.kernel = Some(kernel);
+                // An instance keeps the length it began with.
+                self.queue = std::fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
+                    .ok()
+                    .and_then(|text| text.trim().parse().ok())
+                    .unwrap_or(QUEUE);
                 Ok(())
             }
             Err(Errno::EMFILE) => Err(StartError::LimitReached),
@@ -168,9 +169,11 @@ impl Backend for Inotify {
             return Drained::Complete;
         };
         // More than the queue holds need not be read: what was queued before this call
-        // is in by then, and a writer that never stops must not keep us here.
+        // is in by then, and a writer that never stops must not keep us here. The event that
+        // says that others were lost comes on top of a full queue (inotify(7),
+        // IN_Q_OVERFLOW): it must not be left behind.
         let (mut read, mut lost) = (0, false);
-        while read < self.queue {
+        while read <= self.queue {
             match nix::unistd::read(kernel, &mut self.buffer) {
                 Ok(0) | Err(Errno::EAGAIN) => break,
                 Ok(length) => {

@@ -20,7 +20,9 @@ use std::os::fd::BorrowedFd;
 pub mod disk;
 #[cfg(target_os = "linux")]
 pub mod inotify;
-// pub mod notify;
+pub mod notify;
+#[cfg(test)]
+mod tests;
 #[cfg(test)]
 pub mod scripted;
 
@@ -100,6 +102,8 @@ pub enum StartError {
 pub enum Drained {
     /// Every change made before the call was handed to the sink.
     Complete,
+    /// What was there was handed over, and more may be on its way ([`Backend::gather`]).
+    Some,
     /// Events were lost, or the backend cannot vouch for them: start again.
     Lost,
 }
@@ -130,7 +134,19 @@ pub trait Backend {
 
     /// Hands over, in order, every event that the system made before this call, and
     /// perhaps some later ones.
+    /// Never [`Drained::Some`].
     fn drain(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> Drained;
+
+    /// Hands over what is there, in order, without making sure that it is everything:
+    /// for when no answer depends on it, and `drain` costs more than this.
+    fn gather(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> Drained {
+        self.drain(sink)
+    }
+
+    /// Why the last [`Drained::Lost`] was one.
+    fn why_lost(&self) -> &'static str {
+        "the system's queue of events was full"
+    }
 
     /// Begins a time of looking at the disk.
     fn enter(&mut self) -> Result<(), EnterError>;
@@ -184,6 +200,12 @@ impl Backend for Box<dyn Backend> {
     }
     fn drain(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> Drained {
         (**self).drain(sink)
+    }
+    fn gather(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> Drained {
+        (**self).gather(sink)
+    }
+    fn why_lost(&self) -> &'static str {
+        (**self).why_lost()
     }
     fn enter(&mut self) -> Result<(), EnterError> {
         (**self).enter()

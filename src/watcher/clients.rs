@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use nix::poll::PollFlags;
 use nix::unistd::geteuid;
 
+use super::follow::FOLLOWERS_MAX;
 use crate::sys;
 use crate::wire::{Answer, BODY_MAX, HeaderError, Identity, Kind, REQUEST_HEADER, Request, Status};
 
@@ -21,7 +22,7 @@ const ACCEPTS: usize = 64;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Bytes of answers that may wait to be taken, over all connections.
-const PENDING_MAX: usize = 64 << 20;
+pub const PENDING_MAX: usize = 64 << 20;
 
 /// Where a connection is.
 enum Step {
@@ -29,6 +30,8 @@ enum Step {
     /// The request is whole; an answer is due.
     Asking(Kind),
     Writing,
+    /// An answer without end; see [`super::follow`]. Something of it may wait to be taken.
+    Following,
     Done,
 }
 
@@ -39,6 +42,8 @@ pub struct Client {
     output: Vec<u8>,
     sent: usize,
     step: Step,
+    /// For a follower, the token of the last frame.
+    followed: Vec<u8>,
     /// When something last went through it.
     active: Instant,
 }
@@ -53,6 +58,7 @@ impl Client {
             output: Vec::new(),
             sent: 0,
             step: Step::Reading,
+            followed: Vec::new(),
             active: Instant::now(),
         })
     }
@@ -92,8 +98,30 @@ impl Client {
         self.output = Vec::with_capacity(head.len() + body.len());
         self.output.extend_from_slice(&head);
         self.output.extend_from_slice(body);
-        self.step = Step::Writing;
+        if !matches!(self.step, Step::Following) {
+            self.step = Step::Writing;
+        }
         self.write();
+    }
+
+    /// Makes it a follower, from the token of its request on.
+    pub fn follow(&mut self) {
+        self.followed = self.body().to_vec();
+        self.step = Step::Following;
+    }
+
+    /// The token of a follower's last frame, if it has taken all of that.
+    pub fn followed_token(&self) -> Option<&[u8]> {
+        let taken = self.sent == self.output.len();
+        (matches!(self.step, Step::Following) && taken).then_some(&*self.followed)
+    }
+
+    /// Sends a follower its next frame.
+    pub fn follow_up(&mut self, frame: &[u8]) {
+        let token = frame.split(|&byte| byte == 0).next().unwrap_or_default();
+        self.followed = token.to_vec();
+        self.sent = 0;
+        self.answer(Status::Ok, frame);
     }
 
     fn read(&mut self, identity: &Identity) {
@@ -174,7 +202,12 @@ impl Client {
                 Err(_) => break,
             }
         }
-        self.step = Step::Done;
+        if matches!(self.step, Step::Following) && self.sent == self.output.len() {
+            self.output = Vec::new();
+            self.sent = 0;
+        } else {
+            self.step = Step::Done;
+        }
     }
 
     /// The descriptor, and what to poll it for.
@@ -182,6 +215,9 @@ impl Client {
         let flags = match self.step {
             Step::Reading => PollFlags::POLLIN,
             Step::Writing => PollFlags::POLLOUT,
+            Step::Following if self.sent < self.output.len() => PollFlags::POLLOUT,
+            // A follower has nothing more to say, but it may leave.
+            Step::Following => PollFlags::POLLIN,
             Step::Asking(_) | Step::Done => PollFlags::empty(),
         };
         (self.stream.as_fd(), flags)
@@ -211,7 +247,7 @@ impl Clients {
     /// Adds one and reads what it has to say.
     pub fn add(&mut self, mut client: Client) {
         if self.list.len() >= CLIENTS_MAX {
-            let silent = |client: &Client| client.request().is_some();
+            let silent = |client: &Client| matches!(client.step, Step::Asking(_) | Step::Following);
             if let Some((oldest, _)) = self
                 .list
                 .iter()
@@ -259,8 +295,9 @@ impl Clients {
         match client.step {
             Step::Reading => client.read(&self.identity),
             Step::Writing => client.write(),
+            Step::Following if client.sent < client.output.len() => client.write(),
             // Polled for nothing, and woken all the same: the other end is gone.
-            Step::Asking(_) => client.step = Step::Done,
+            Step::Asking(_) | Step::Following => client.step = Step::Done,
             Step::Done => {}
         }
     }
@@ -299,6 +336,27 @@ impl Clients {
     /// The connection with this index.
     pub fn get_mut(&mut self, index: usize) -> &mut Client {
         &mut self.list[index]
+    }
+
+    /// Makes a client a follower, if there are not too many.
+    pub fn begin_following(&mut self, index: usize) {
+        let full = self.following().len() >= FOLLOWERS_MAX;
+        let client = self.get_mut(index);
+        if full {
+            client.answer(Status::Bad, b"too many are following already");
+        } else {
+            client.follow();
+        }
+    }
+
+    /// The indices of the followers.
+    pub fn following(&self) -> Vec<usize> {
+        let following = self
+            .list
+            .iter()
+            .enumerate()
+            .filter(|(_, client)| matches!(client.step, Step::Following));
+        following.map(|(index, _)| index).collect()
     }
 
     /// The indices of those that wait for an answer.

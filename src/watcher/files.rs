@@ -3,7 +3,7 @@
 //! The lock's descriptor is held for life, and through it the directory is found again
 //! after the worktree was renamed (proc(5), `/proc/self/fd`).
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -69,6 +69,11 @@ impl Files {
     /// Where the socket is.
     pub fn socket_path(&self) -> PathBuf {
         self.dir.join(&self.socket)
+    }
+
+    /// What the names of all of them begin with, and of nobody else's.
+    pub fn name(&self) -> &OsStr {
+        Path::new(&self.socket).file_stem().unwrap_or(&self.socket)
     }
 
     /// Where the directory is.

@@ -30,6 +30,11 @@ impl Log {
         &self.path
     }
 
+    /// Whether somebody looks on, on stderr.
+    pub fn is_shown(&self) -> bool {
+        self.to_stderr
+    }
+
     /// The directory that holds it has a new path.
     pub fn moved_to(&mut self, dir: &Path) {
         if let Some(name) = self.path.file_name() {

@@ -8,6 +8,7 @@
 
 pub mod clients;
 pub mod files;
+pub mod follow;
 pub mod front;
 pub mod journal;
 pub mod links;
@@ -36,6 +37,7 @@ use nix::unistd::{dup2_stdin, dup2_stdout, setsid};
 
 use crate::backend::Backend;
 use crate::backend::disk::Disk;
+use crate::backend::notify::Notify;
 use crate::config::{BackendChoice, Config};
 use crate::repo::Whereabouts;
 use crate::start::Mark;
@@ -106,7 +108,7 @@ pub fn begin(
     let backend: Box<dyn Backend> = match config.backend {
         #[cfg(target_os = "linux")]
         BackendChoice::Inotify => Box::new(crate::backend::inotify::Inotify::new(disk)),
-        _ => Box::new(crate::backend::inotify::Inotify::new(disk)),
+        _ => Box::new(Notify::new(disk, files.dir(), files.name())),
     };
     files.log.begin(format_args!(
         "started for {} (process {})",
@@ -119,6 +121,7 @@ pub fn begin(
     if let Some(first) = first {
         clients.add(first);
     }
+    let echo = files.log.is_shown().then(Default::default);
     let mut server = Server::new(Parts {
         tracker,
         listener,
@@ -128,6 +131,7 @@ pub fn begin(
         top: top.to_owned(),
         git_dir: place.git_dir,
         signals,
+        echo,
     });
     let end = server.run();
     server.end(end);

@@ -14,6 +14,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::clients::Clients;
 use super::files::Files;
+use super::follow::{self, Echo};
 use super::front::{self, HookAnswer};
 use super::mounts::Mounts;
 use super::remote;
@@ -91,6 +92,8 @@ pub struct Parts {
     pub git_dir: PathBuf,
     /// Becomes readable when a signal to end has come.
     pub signals: UnixStream,
+    /// In the foreground, where changes are shown.
+    pub echo: Option<Echo>,
 }
 
 /// A running watcher.
@@ -151,7 +154,11 @@ impl Server {
             let asking = self.parts.clients.asking();
             let mut pumped = None;
             if !asking.is_empty() || self.busy || self.is_due(woken.events) {
-                pumped = Some(self.pump());
+                pumped = Some(self.pump(
+                    !asking.is_empty()
+                        || self.parts.echo.is_some()
+                        || !self.parts.clients.following().is_empty(),
+                ));
             }
             if let Some(end) = self.timers() {
                 return end;
@@ -167,6 +174,13 @@ impl Server {
                         return End::Stopped;
                     }
                 }
+                let parts = &mut self.parts;
+                follow::tell(
+                    &mut parts.clients,
+                    parts.echo.as_mut(),
+                    &mut parts.tracker,
+                    pumped,
+                );
             }
             self.parts.clients.sweep();
         }
@@ -236,11 +250,7 @@ impl Server {
         if self.busy {
             return Some(Instant::now());
         }
-        let idle = self
-            .parts
-            .config
-            .idle_timeout
-            .map(|idle| self.last_query + idle);
+        let idle = self.idle_at();
         let homeless = self.homeless_since.map(|since| since + HOMELESS);
         let patience = (!self.parts.clients.asking().is_empty()).then(|| Instant::now() + SLICE);
         [
@@ -256,6 +266,13 @@ impl Server {
         .min()
     }
 
+    /// When it ends for want of work; not while somebody follows.
+    fn idle_at(&self) -> Option<Instant> {
+        let idle = self.parts.config.idle_timeout?;
+        let followed = !self.parts.clients.following().is_empty();
+        (!followed).then(|| self.last_query + idle)
+    }
+
     /// Whether events are to be taken in now, though nobody asks.
     fn is_due(&mut self, events: bool) -> bool {
         match self.gather_until {
@@ -268,16 +285,16 @@ impl Server {
         }
     }
 
-    fn pump(&mut self) -> Pumped {
+    fn pump(&mut self, asked: bool) -> Pumped {
         self.gather_until = None;
         // A mount may have come between the last poll and a request.
         if self.mounts.woken() {
             self.look_at_mounts();
         }
         let resyncs = self.parts.tracker.resyncs().0;
-        let mut pumped = self.parts.tracker.pump(Instant::now() + SLICE);
+        let mut pumped = self.pump_once(asked);
         if pumped == Pumped::NoTop && self.relocate() {
-            pumped = self.parts.tracker.pump(Instant::now() + SLICE);
+            pumped = self.pump_once(asked);
         }
         self.busy = pumped == Pumped::Busy;
         if self.parts.tracker.resyncs().0 != resyncs {
@@ -285,6 +302,15 @@ impl Server {
         }
         self.note_phase();
         pumped
+    }
+
+    fn pump_once(&mut self, asked: bool) -> Pumped {
+        let until = Instant::now() + SLICE;
+        if asked {
+            self.parts.tracker.pump(until)
+        } else {
+            self.parts.tracker.pump_unasked(until)
+        }
     }
 
     fn note_phase(&mut self) {
@@ -398,12 +424,7 @@ impl Server {
 
     fn timers(&mut self) -> Option<End> {
         let now = Instant::now();
-        if self
-            .parts
-            .config
-            .idle_timeout
-            .is_some_and(|idle| now >= self.last_query + idle)
-        {
+        if self.idle_at().is_some_and(|at| now >= at) {
             return Some(End::Idle);
         }
         if self
@@ -474,7 +495,7 @@ impl Server {
                     .get_mut(index)
                     .answer(Status::Ok, &answer.bytes);
             }
-            Kind::Follow => client.answer(Status::Bad, b"not spoken here"),
+            Kind::Follow => self.parts.clients.begin_following(index),
         }
         false
     }
@@ -494,7 +515,9 @@ impl Server {
                 Some(if fits { answer } else { front::unknown() })
             }
             Pumped::Busy if began.elapsed() < PATIENCE => None,
-            Pumped::Busy | Pumped::NoTop | Pumped::Degraded => Some(front::unknown()),
+            Pumped::Busy | Pumped::Idle | Pumped::NoTop | Pumped::Degraded => {
+                Some(front::unknown())
+            }
         }
     }
 

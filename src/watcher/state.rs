@@ -118,6 +118,11 @@ impl State {
         self.doubts.is_empty() && self.listings.is_empty() && self.links.is_empty()
     }
 
+    /// Whether something is kept only until a whole queue was read.
+    pub fn is_unsettled(&self) -> bool {
+        !self.missing.is_empty() || !self.aliases.is_empty() || self.lost.is_some()
+    }
+
     /// Takes one event in.
     pub fn take(&mut self, event: Event<'_>) {
         if self.guards.contains(&event.watch) {

@@ -47,6 +47,8 @@ pub enum Trouble {
 pub enum Pumped {
     /// Every change made before the call is in the journal.
     Settled,
+    /// Nothing is left to look at, but nobody asked whether that is all there is.
+    Idle,
     /// Time was up first; nothing can be answered yet but "everything".
     Busy,
     /// As `Busy`, and waiting does not help: the top has to be found again.
@@ -154,10 +156,20 @@ impl<B: Backend> Tracker<B> {
 
     /// Takes in what happened and looks at what is in doubt, for as long as `until`.
     pub fn pump(&mut self, until: Instant) -> Pumped {
+        self.pump_for(until, true)
+    }
+
+    /// The same while nobody waits for an answer: with some backends it costs less not to
+    /// make sure that everything has come, and then it ends with [`Pumped::Idle`].
+    pub fn pump_unasked(&mut self, until: Instant) -> Pumped {
+        self.pump_for(until, false)
+    }
+
+    fn pump_for(&mut self, until: Instant, asked: bool) -> Pumped {
         loop {
             if let Phase::Degraded(_) = self.phase {
                 let state = &mut self.state;
-                self.backend.drain(&mut |event| state.take(event));
+                self.backend.gather(&mut |event| state.take(event));
                 return Pumped::Degraded;
             }
             if self.state.tree.watch(TOP).is_none() && self.phase == Phase::Crawling {
@@ -167,16 +179,23 @@ impl<B: Backend> Tracker<B> {
             }
             let quiet = self.state.is_quiet();
             let state = &mut self.state;
-            let drained = self.backend.drain(&mut |event| state.take(event));
+            let mut drained = self.backend.gather(&mut |event| state.take(event));
+            if drained == Drained::Some && quiet && state.is_quiet() {
+                // Whether this is all matters only now.
+                if !asked && self.phase == Phase::Watching && !state.is_unsettled() {
+                    return Pumped::Idle;
+                }
+                drained = self.backend.drain(&mut |event| state.take(event));
+            }
             if drained == Drained::Lost {
-                self.lose("the kernel's queue of events was full");
+                self.lose(self.backend.why_lost());
                 continue;
             }
             if let Some(reason) = self.state.lost.take() {
                 self.lose(reason);
                 continue;
             }
-            if quiet {
+            if quiet && drained == Drained::Complete {
                 self.state.forget_aliases();
                 if self.state.is_quiet() {
                     self.let_go();

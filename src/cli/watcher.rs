@@ -1,0 +1,64 @@
+//! Speaking to the watcher of a worktree, for people: with words for what goes wrong.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::client::{self, Failure};
+use crate::repo::Whereabouts;
+use crate::start::NotStarted;
+use crate::wire::{Kind, PROTOCOL};
+
+use super::worktree::user;
+
+/// How long a person's command waits for a watcher that says nothing.
+pub const DEADLINE: Duration = Duration::from_secs(2);
+
+/// Asks the watcher for its state.
+pub fn status(place: &Whereabouts) -> Result<Value, Failure> {
+    let socket = client::reach(place)?;
+    client::ask(&socket, place, Kind::Status, b"")?;
+    parse(&client::answer(&socket, DEADLINE)?)
+}
+
+/// Reads a state.
+pub fn parse(answer: &[u8]) -> Result<Value, Failure> {
+    serde_json::from_slice(answer).map_err(|error| Failure::Broken(error.into()))
+}
+
+/// A failure in words, as the end of a sentence: "the watcher ...".
+pub fn words(failure: &Failure) -> String {
+    match failure {
+        Failure::Nobody => "no watcher is running".to_owned(),
+        Failure::Silent => "the watcher does not answer".to_owned(),
+        Failure::Protocol(theirs) => {
+            format!("the watcher speaks protocol {theirs}, this program {PROTOCOL}")
+        }
+        Failure::Refused(_, why) => {
+            format!("the watcher refuses: {}", String::from_utf8_lossy(why))
+        }
+        Failure::Stranger(uid) => format!("the watcher belongs to {}", user(*uid)),
+        Failure::Broken(error) => format!("cannot speak to the watcher: {error}"),
+    }
+}
+
+/// Why no watcher was started, in words.
+pub fn not_started(why: &NotStarted) -> String {
+    match why {
+        NotStarted::NoWorktree(_) => "there is no worktree".to_owned(),
+        NotStarted::NotOwner(uid) => {
+            format!(
+                "it belongs to {}, and only the owner has a watcher",
+                user(*uid)
+            )
+        }
+        NotStarted::NoPlace(error) => {
+            format!(
+                "there is no place for its socket, neither in the git directory nor below /tmp: {error}"
+            )
+        }
+        NotStarted::BackingOff => "the last start failed, and the next is not due yet".to_owned(),
+        NotStarted::NotAnswering(failure) => words(failure),
+        NotStarted::NoProcess(error) => format!("its process cannot be started: {error}"),
+    }
+}

@@ -1,0 +1,166 @@
+//! The worktree a person means: found by git, so that every kind git has is found.
+//!
+//! Finding it makes its top the working directory, which is what the rest of the program
+//! goes by (see [`crate::repo`]).
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use nix::unistd::geteuid;
+
+use super::exit;
+use super::problem::Problem;
+use crate::repo::{NoWorktree, Whereabouts};
+
+/// A worktree; its top is the working directory.
+pub struct Worktree {
+    /// The top, absolute.
+    pub top: PathBuf,
+    /// The git directory, absolute: of a linked worktree or a submodule, its own.
+    pub git_dir: PathBuf,
+    /// The same as the hook knows it.
+    pub place: Whereabouts,
+}
+
+impl Worktree {
+    /// The worktree that holds `dir`, or the working directory. `GIT_DIR` and
+    /// `GIT_WORK_TREE` count, as they do for git.
+    pub fn enter(dir: Option<&Path>) -> Result<Self, Problem> {
+        let dir = dir.unwrap_or(Path::new("."));
+        if let Err(error) = std::fs::metadata(dir) {
+            return Err(
+                Problem::new(format_args!("{}: {error}", dir.display())).code(exit::NO_WORKTREE)
+            );
+        }
+        let kind = ask(
+            dir,
+            &[
+                "--is-bare-repository",
+                "--is-inside-work-tree",
+                "--absolute-git-dir",
+            ],
+        )?;
+        let mut lines = kind.splitn(3, |&byte| byte == b'\n');
+        let mut next = || lines.next().unwrap_or_default();
+        let (bare, inside, git_dir) = (next(), next(), next());
+        if inside != b"true" {
+            let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+            return Err(Problem::new(if bare == b"true" {
+                format!(
+                    "{} is a bare repository: there is no worktree to watch",
+                    shown.display()
+                )
+            } else {
+                format!(
+                    "{} is inside a git directory, not inside a worktree",
+                    shown.display()
+                )
+            })
+            .code(exit::NO_WORKTREE));
+        }
+        let git_dir = PathBuf::from(OsStr::from_bytes(git_dir));
+        let top = PathBuf::from(OsString::from_vec(ask(dir, &["--show-toplevel"])?));
+        std::env::set_current_dir(&top).map_err(|error| {
+            Problem::new(format_args!("cannot enter {}: {error}", top.display()))
+                .code(exit::NO_WORKTREE)
+        })?;
+        let mut place = Whereabouts::here().map_err(|error| no_worktree(&top, &error))?;
+        place.git_dir.clone_from(&git_dir);
+        Ok(Self {
+            top,
+            git_dir,
+            place,
+        })
+    }
+
+    /// git, in this worktree, whatever the environment said before the working directory
+    /// was changed.
+    pub fn git(&self) -> Command {
+        let mut git = Command::new("git");
+        git.current_dir(&self.top).stdin(Stdio::null());
+        if std::env::var_os("GIT_DIR").is_some() {
+            git.env("GIT_DIR", &self.git_dir)
+                .env("GIT_WORK_TREE", &self.top);
+        }
+        git
+    }
+
+    /// Only its owner has a watcher: an error for everybody else.
+    pub fn must_be_ours(&self, what: &str) -> Result<(), Problem> {
+        if self.place.owner == geteuid().as_raw() {
+            return Ok(());
+        }
+        Err(not_ours(what, &self.top, self.place.owner).code(exit::NO_WORKTREE))
+    }
+}
+
+/// The worktree at `top`, or its watcher, is somebody else's.
+pub fn not_ours(what: &str, top: &Path, owner: u32) -> Problem {
+    Problem::new(format_args!(
+        "{what} {}: it belongs to {}, and a watcher serves its own user only",
+        top.display(),
+        user(owner)
+    ))
+}
+
+/// A user id with its name where it has one.
+pub fn user(id: u32) -> String {
+    match nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(id)) {
+        Ok(Some(user)) => format!("user {} ({id})", user.name),
+        _ => format!("user {id}"),
+    }
+}
+
+/// Why there is nothing to watch at `top`, for people.
+pub fn no_worktree(top: &Path, error: &NoWorktree) -> Problem {
+    let why = match error {
+        NoWorktree::Outside => "there is no git directory".to_owned(),
+        NoWorktree::Bare => "this is a bare repository".to_owned(),
+        NoWorktree::Unreadable(error) => error.to_string(),
+    };
+    Problem::new(format_args!("no worktree at {}: {why}", top.display())).code(exit::NO_WORKTREE)
+}
+
+/// `git rev-parse`, less the newline at the end.
+fn ask(dir: &Path, what: &[&str]) -> Result<Vec<u8>, Problem> {
+    let output = Command::new("git")
+        .arg("-C")
+        .arg(dir)
+        .arg("rev-parse")
+        .args(what)
+        .stdin(Stdio::null())
+        .output();
+    match output {
+        Ok(mut output) if output.status.success() => {
+            if output.stdout.last() == Some(&b'\n') {
+                output.stdout.pop();
+            }
+            Ok(output.stdout)
+        }
+        Ok(output) => {
+            let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+            Err(Problem::new(format_args!(
+                "no worktree at {}: git says: {}",
+                shown.display(),
+                last_words(&output)
+            ))
+            .code(exit::NO_WORKTREE))
+        }
+        Err(error) => Err(no_git(&error)),
+    }
+}
+
+/// The program `git` cannot be run.
+pub fn no_git(error: &std::io::Error) -> Problem {
+    Problem::new(format_args!("cannot run git: {error}"))
+        .advice("Install git, or put the directory it is in into PATH.")
+}
+
+/// What a failed git said, on one line, without its `fatal: `.
+pub fn last_words(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().next().unwrap_or("nothing");
+    line.strip_prefix("fatal: ").unwrap_or(line).to_owned()
+}

@@ -1,0 +1,93 @@
+//! Those who are told of changes as they happen: `treewatch watch`, and the terminal of
+//! `treewatch run`.
+//!
+//! A follower is a client whose answer never ends: a frame of what a query would have
+//! answered, each time something has changed since the last frame. Nothing is kept for
+//! it but that frame's token and the frame itself until it is taken, so that one who reads
+//! slowly gets fewer and bigger frames, and costs the others nothing.
+
+use super::clients::{Clients, PENDING_MAX};
+use super::front;
+use super::tracker::{Pumped, Tracker};
+use crate::backend::Backend;
+
+/// So many followers at once.
+pub const FOLLOWERS_MAX: usize = 16;
+
+/// Bytes of a frame; what is longer becomes "everything".
+const FRAME_MAX: usize = 4 << 20;
+
+/// The terminal of a watcher in the foreground.
+#[derive(Default)]
+pub struct Echo {
+    token: Vec<u8>,
+}
+
+impl Echo {
+    /// Shows what has changed since the last time.
+    fn show<B: Backend>(&mut self, tracker: &mut Tracker<B>, pumped: Pumped) {
+        use std::io::Write;
+        let Some(frame) = next(tracker, pumped, &self.token) else {
+            return;
+        };
+        let mut parts = frame.split(|&byte| byte == 0);
+        let begins = self.token.is_empty();
+        self.token = parts.next().unwrap_or_default().to_vec();
+        if begins {
+            return;
+        }
+        let mut text = Vec::new();
+        for path in parts.filter(|path| !path.is_empty()) {
+            text.extend_from_slice(b"changed ");
+            text.extend(path.iter().map(|&byte| match byte {
+                // A name must not steer the terminal.
+                0..=0x1f | 0x7f => b'?',
+                byte => byte,
+            }));
+            text.push(b'\n');
+        }
+        // A terminal that has gone is told by a signal.
+        let _ = std::io::stderr().write_all(&text);
+    }
+}
+
+/// Sends every follower what is new for it, as far as it takes it.
+pub fn tell<B: Backend>(
+    clients: &mut Clients,
+    echo: Option<&mut Echo>,
+    tracker: &mut Tracker<B>,
+    pumped: Pumped,
+) {
+    if let Some(echo) = echo {
+        echo.show(tracker, pumped);
+    }
+    for index in clients.following() {
+        let Some(token) = clients.get_mut(index).followed_token() else {
+            continue;
+        };
+        let Some(mut frame) = next(tracker, pumped, token) else {
+            continue;
+        };
+        if frame.len() > FRAME_MAX {
+            frame.truncate(frame.iter().position(|&byte| byte == 0).unwrap_or(0));
+            frame.extend_from_slice(b"\0/\0");
+        }
+        // Half the room is for those who ask. With none left now, there will be some when
+        // others have taken theirs.
+        if clients.has_room_for(frame.len() + PENDING_MAX / 2) {
+            clients.get_mut(index).follow_up(&frame);
+        }
+    }
+}
+
+/// The frame that follows after `token`; `None` if there is nothing to say.
+fn next<B: Backend>(tracker: &mut Tracker<B>, pumped: Pumped, token: &[u8]) -> Option<Vec<u8>> {
+    let frame = match pumped {
+        // People want the paths, whatever git makes of their case.
+        Pumped::Settled => front::answer(tracker, token, false).bytes,
+        Pumped::Degraded => front::unknown().bytes,
+        Pumped::Busy | Pumped::Idle | Pumped::NoTop => return None,
+    };
+    let same = frame.starts_with(token) && frame.get(token.len()) == Some(&0);
+    (!same).then_some(frame)
+}
