@@ -14,7 +14,7 @@ pub mod ops;
 pub mod world;
 
 use ops::Op;
-use world::{Ino, Kind, TOP, World};
+use world::{Ino, Kind, OPEN, TOP, World};
 
 /// A call of the tracker, for [`Scripted::before`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,6 +250,7 @@ impl Backend for Scripted {
         };
         let world = self.world();
         world.inodes[ino].is_dir()
+            && world.inodes[ino].mode == OPEN
             && world
                 .names(ino)
                 .all(|(_, link)| !world.inodes[world.links[link].ino].is_dir())

@@ -182,13 +182,7 @@ impl State {
             event.what,
             What::Created | What::Deleted | What::MovedFrom | What::MovedTo
         );
-        if event.name == b".git" {
-            if node == TOP {
-                self.suspicious |= appears_or_goes;
-                return;
-            }
-            self.nested_changed(node, true);
-        } else if node != TOP && self.tree.name(node) == b".git" {
+        if node != TOP && self.tree.name(node) == b".git" {
             // Whether git takes a directory for a repository of its own depends on these
             // (git: setup.c, is_git_directory), and a submodule's state on the others.
             let decisive = [&b"HEAD"[..], b"objects", b"refs"].contains(&event.name);
@@ -196,6 +190,12 @@ impl State {
                 self.nested_changed(nested, decisive && appears_or_goes);
             }
             return;
+        } else if event.name == b".git" {
+            if node == TOP {
+                self.suspicious |= appears_or_goes;
+                return;
+            }
+            self.nested_changed(node, true);
         } else {
             self.record(node, event.name);
         }
@@ -293,7 +293,8 @@ impl State {
     /// Takes a directory out of its place: it is missing until it is found elsewhere. Its
     /// present paths stay on as aliases.
     pub fn detach(&mut self, node: NodeId, moved: bool) {
-        if self.recording {
+        // git never knew a path below `.git`.
+        if self.recording && self.tree.name(node) != b".git" {
             let mut known = Vec::new();
             let mut path = Vec::new();
             if self.tree.path(node, &mut path) {

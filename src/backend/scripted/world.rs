@@ -285,6 +285,25 @@ impl World {
         }
     }
 
+    /// A file is changed by a name that was removed, or that is in a git directory: its
+    /// other names cannot be told.
+    fn excuse_change(&mut self, link: LinkId) {
+        let told = self.links[link].at.is_some_and(|(mut dir, name)| {
+            let mut names = vec![name];
+            while let Kind::Dir(_, above) = self.inodes[dir].kind {
+                if dir == 0 {
+                    break;
+                }
+                names.extend(self.names(above).find(|(_, l)| self.links[*l].ino == dir).map(|(n, _)| n));
+                dir = above;
+            }
+            !names.contains(&".git") && self.is_below(TOP, self.links[link].at.map_or(0, |at| at.0))
+        });
+        if !told {
+            self.excused.insert(self.links[link].ino);
+        }
+    }
+
     fn is_below(&self, above: Ino, mut at: Ino) -> bool {
         loop {
             if at == above {
@@ -442,9 +461,7 @@ impl World {
                 self.inodes[ino].version = self.counter;
                 self.links[link].written = self.epoch;
                 self.note(|w| format!("      content of {} changes", w.path(link)));
-                if self.links[link].at.is_none() {
-                    self.excused.insert(ino);
-                }
+                self.excuse_change(link);
             }
             Step::Gone(ino) => {
                 if let Some(watch) = self.inodes[ino].watch.take() {
@@ -597,6 +614,7 @@ impl World {
                     self.inodes[ino].mode = *mode;
                     self.note(|w| format!("  chmod {} {mode:?}", w.path(link)));
                     self.links[link].written = self.epoch;
+                    self.excuse_change(link);
                     let mut steps = vec![Step::TellLink(link, What::Attributes)];
                     if self.inodes[ino].is_dir() {
                         steps.push(Step::TellSelf(ino, What::Attributes));

@@ -15,7 +15,7 @@ pub struct Seen {
     mode: Mode,
     /// Whether every directory above can be searched, and whether the one above can be
     /// listed.
-    reach: (bool, bool),
+    pub reach: (bool, bool),
     /// What `.git` in it is, with what is directly in that.
     pub git: Vec<(Name, Ino, u64, Mode)>,
 }
