@@ -48,6 +48,9 @@ impl<B: Backend> Tracker<B> {
     /// done or time is up. The top must have been entered.
     pub(super) fn look(&mut self, until: Instant) -> Looked {
         let mut looks = 0;
+        if !self.state.doubts.is_empty() {
+            self.state.links.look_again();
+        }
         loop {
             let more = if let Some((place, doubt)) = self.next_doubt() {
                 self.examine(place.0, &place.1, doubt, false)
@@ -110,6 +113,11 @@ impl<B: Backend> Tracker<B> {
             self.examine_access(TOP);
             return Ok(());
         }
+        if parent != TOP && self.state.tree.name(parent) == b".git" {
+            // Nothing below a git directory is watched; this was another directory when
+            // the doubt came up.
+            return Ok(());
+        }
         let current = self.state.tree.child(parent, name);
         if let Some(node) = current {
             self.state.doubted.remove(&node);
@@ -142,7 +150,7 @@ impl<B: Backend> Tracker<B> {
                     self.examine_access(node);
                 }
                 if doubt.moved || deep {
-                    self.state.listings.push(Listing { node, deep: true });
+                    self.state.listings.push(Listing::deep(node));
                 }
             }
             (Some(found), _) => {
@@ -159,7 +167,7 @@ impl<B: Backend> Tracker<B> {
                 if self.state.blind.contains(&node) && self.state.tree.watch(node).is_none() =>
             {
                 self.state.tree.set_watch(node, id);
-                self.state.listings.push(Listing { node, deep: true });
+                self.state.listings.push(Listing::deep(node));
             }
             (None, current) => {
                 if let Some(node) = current {
@@ -169,7 +177,11 @@ impl<B: Backend> Tracker<B> {
                 self.state.tree.set_watch(node, id);
                 // While nothing is recorded, only subdirectories are of interest.
                 if self.state.recording || !self.backend.leaf(&path) {
-                    self.state.listings.push(Listing { node, deep: false });
+                    self.state.listings.push(Listing {
+                        node,
+                        deep: false,
+                        fresh: true,
+                    });
                 }
             }
         }
@@ -239,7 +251,7 @@ impl<B: Backend> Tracker<B> {
             return;
         }
         if self.state.blind.contains(&node) {
-            self.state.listings.push(Listing { node, deep: true });
+            self.state.listings.push(Listing::deep(node));
         }
         // It may have been closed for a moment that was noticed only further down.
         let state = &mut self.state;
@@ -318,6 +330,11 @@ impl<B: Backend> Tracker<B> {
             }
             if !is_git {
                 self.state.record(node, name);
+            }
+            if !is_dir && listing.fresh && self.state.recording {
+                // As if it had been told.
+                self.state.links.created(node, name);
+                self.state.links.written(node, name);
             }
             let child = self.state.tree.child(node, name);
             if listing.deep {
@@ -403,7 +420,12 @@ impl<B: Backend> Tracker<B> {
             state.journal.record_everything();
         }
         self.finds.clear();
-        state.tree.sweep();
+        if state.links.settle() {
+            state.journal.record_everything();
+        }
+        if state.links.is_empty() {
+            state.tree.sweep();
+        }
     }
 }
 

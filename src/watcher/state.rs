@@ -41,6 +41,19 @@ pub struct Listing {
     pub node: NodeId,
     /// Also every directory below it, known or not.
     pub deep: bool,
+    /// It was not watched before: what happened in it until now was not told.
+    pub fresh: bool,
+}
+
+impl Listing {
+    /// Of a known directory and all below it.
+    pub fn deep(node: NodeId) -> Self {
+        Self {
+            node,
+            deep: true,
+            fresh: false,
+        }
+    }
 }
 
 /// A directory that is not where it was, and was not found elsewhere yet.
@@ -245,6 +258,7 @@ impl State {
             self.listings.push(Listing {
                 node: nested,
                 deep: false,
+                fresh: false,
             });
         }
     }
@@ -335,7 +349,7 @@ impl State {
         for (place, doubt) in std::mem::take(&mut self.parked) {
             self.doubt(place.0, &place.1, doubt);
         }
-        self.listings.push(Listing { node, deep: true });
+        self.listings.push(Listing::deep(node));
     }
 
     /// A whole queue was read after the last look: old paths are of no more use, unless

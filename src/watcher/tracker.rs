@@ -238,6 +238,7 @@ impl<B: Backend> Tracker<B> {
                 self.state.listings.push(Listing {
                     node: TOP,
                     deep: false,
+                    fresh: true,
                 });
                 None
             }
