@@ -138,7 +138,7 @@ impl Disk {
         self.trusts_link_counts
             && self
                 .look(path)
-                .is_some_and(|found| is_dir(&found) && found.st_nlink == 2)
+                .is_some_and(|found| is_dir(&found) && found.st_nlink == 2 && is_open(&found))
     }
 
     /// See [`super::Backend::links`].
@@ -159,6 +159,14 @@ impl Disk {
     fn is_top(&self, found: &FileStat) -> bool {
         found.st_dev as u64 == self.device && found.st_ino as u64 == self.inode
     }
+}
+
+/// Whether this process may surely list the directory and look up names in it. An access
+/// control list can close it to others than its owner, but only together with the bits
+/// of the group (acl(5)).
+fn is_open(found: &FileStat) -> bool {
+    let open = |bits: u32| found.st_mode as u32 & bits == bits;
+    open(0o555) || open(0o500) && found.st_uid == nix::unistd::geteuid().as_raw()
 }
 
 fn is_dir(found: &FileStat) -> bool {

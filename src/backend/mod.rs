@@ -22,6 +22,8 @@ pub mod disk;
 pub mod inotify;
 pub mod notify;
 #[cfg(test)]
+pub mod scripted;
+#[cfg(test)]
 mod tests;
 
 /// Identity of a watched directory (on inotify the watch descriptor, always positive).
@@ -172,8 +174,8 @@ pub trait Backend {
     /// Lists a directory: each name (never `.` or `..`) and whether it is a directory.
     fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()>;
 
-    /// Whether the directory surely has no subdirectories, by its link count. `false`
-    /// is always a right answer.
+    /// Whether the directory surely has no subdirectories, by its link count, and surely
+    /// can be listed and searched. `false` is always a right answer.
     fn leaf(&mut self, path: &[u8]) -> bool;
 
     /// The number of hard links of something that is not a directory; `None` if nothing

@@ -5,10 +5,13 @@
 //! link count is above one, some path changed that nobody knows, and the journal must say
 //! "everything".
 //!
-//! The look comes a little after the write. A file that is gone by then could have been
-//! a second name as well: if it was there before, that counts as unsure. If it was made,
-//! written and removed all since the last look (editors and compilers do that all the
-//! time), it is taken for what it nearly always is, a temporary file of one name.
+//! The look comes a little after the write, and the name may lead to another file by then:
+//! the file was removed or replaced, or a directory above it was renamed. So a look only
+//! counts once the whole queue was read after it and says nothing of the kind. A file that
+//! is gone could have been a second name as well: if it was there before, that counts as
+//! unsure. If it was made, written and removed all since the last answer (editors and
+//! compilers do that all the time), it is taken for what it nearly always is, a temporary
+//! file of one name.
 
 use hashbrown::HashMap;
 
@@ -21,6 +24,10 @@ type Key = (NodeId, Box<[u8]>);
 struct Seen {
     created: bool,
     written: bool,
+    /// It is in `Links::due`.
+    due: bool,
+    /// It was not there when it was looked at, and nothing has said why.
+    absent: bool,
 }
 
 impl Seen {
@@ -29,10 +36,12 @@ impl Seen {
     }
 }
 
-/// Files written since the last look. See the module's text.
+/// Files written since the last answer. See the module's text.
 #[derive(Default)]
 pub struct Links {
     seen: HashMap<Key, Seen>,
+    /// Those to look at; some may have gone from `seen` since.
+    due: Vec<Key>,
     in_flight: HashMap<u32, Seen>,
     unsure: bool,
 }
@@ -45,7 +54,13 @@ impl Links {
 
     /// The file's content or attributes changed.
     pub fn written(&mut self, dir: NodeId, name: &[u8]) {
-        self.seen.entry((dir, name.into())).or_default().written = true;
+        let key = (dir, name.into());
+        let seen = self.seen.entry(key).or_default();
+        seen.written = true;
+        if !seen.due {
+            seen.due = true;
+            self.due.push((dir, name.into()));
+        }
     }
 
     /// The name was removed.
@@ -69,13 +84,33 @@ impl Links {
     pub fn moved_to(&mut self, dir: NodeId, name: &[u8], cookie: u32) {
         self.deleted(dir, name);
         if let Some(seen) = self.in_flight.remove(&cookie) {
-            self.seen.insert((dir, name.into()), seen);
+            if seen.created {
+                self.created(dir, name);
+            }
+            self.written(dir, name);
+        }
+    }
+
+    /// Directories were renamed or replaced: looks may have gone to other files.
+    pub fn look_again(&mut self) {
+        let due = &mut self.due;
+        for (key, seen) in &mut self.seen {
+            if seen.written && !seen.due {
+                seen.due = true;
+                due.push(key.clone());
+            }
         }
     }
 
     /// Whether there is nothing to look at and nothing to report.
     pub fn is_empty(&self) -> bool {
-        self.seen.is_empty() && self.in_flight.is_empty() && !self.unsure
+        self.due.is_empty() && !self.unsure
+    }
+
+    /// Whether a path may have changed that no event named, as far as is known without
+    /// looking.
+    pub fn is_unsure(&self) -> bool {
+        self.unsure
     }
 
     /// Forgets everything.
@@ -86,22 +121,41 @@ impl Links {
     /// Looks at each file that was written: `count` gives its number of links, `None` if
     /// it is not there. `true` if a path may have changed that no event named.
     pub fn check(&mut self, count: &mut dyn FnMut(NodeId, &[u8]) -> Option<u64>) -> bool {
-        let mut unsure = std::mem::take(&mut self.unsure)
-            || self
-                .in_flight
-                .drain()
-                .any(|(_, seen)| seen.could_hide_a_name());
-        for ((dir, name), seen) in self.seen.drain() {
-            if unsure || !seen.written {
+        let mut unsure = std::mem::take(&mut self.unsure);
+        self.in_flight.retain(|_, seen| {
+            unsure |= seen.could_hide_a_name();
+            !seen.could_hide_a_name()
+        });
+        for key in self.due.drain(..) {
+            let Some(seen) = self.seen.get_mut(&key) else {
                 continue;
-            }
-            unsure = match count(dir, &name) {
-                Some(count) => count > 1,
-                None => seen.could_hide_a_name(),
             };
+            seen.due = false;
+            let links = count(key.0, &key.1);
+            seen.absent = links.is_none();
+            if links.is_some_and(|links| links > 1) || seen.absent && seen.could_hide_a_name() {
+                unsure = true;
+                self.seen.remove(&key);
+            }
         }
+        if self.due.capacity() > 1024 {
+            self.due.shrink_to(0);
+        }
+        unsure
+    }
+
+    /// The whole queue was read after the last look, so that what was seen then stands.
+    /// `true` if a path may have changed that no event named. What came in by that last
+    /// reading is kept.
+    pub fn settle(&mut self) -> bool {
+        let mut unsure = false;
+        self.seen.retain(|_, seen| {
+            unsure |= seen.absent && !seen.due;
+            seen.due
+        });
+        self.in_flight.clear();
         if self.seen.capacity() > 1024 {
-            self.seen.shrink_to(0);
+            self.seen.shrink_to(1024);
         }
         unsure
     }

@@ -22,6 +22,8 @@ pub mod report;
 pub mod serve;
 pub mod settle;
 pub mod state;
+#[cfg(test)]
+mod tests;
 pub mod tracker;
 pub mod tree;
 

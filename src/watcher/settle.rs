@@ -25,6 +25,13 @@ const LOOKS: u32 = 16;
 /// A directory found in so many places in one go is not being renamed: it is mounted twice.
 const FINDS_MAX: u32 = 64;
 
+/// Named in place of the entries of a directory that has none. It came here since the
+/// last answer, or was another then, and what it held in between may have come and gone
+/// before it was watched, but not before git listed it. git lists a directory anew only
+/// if something directly in it is named (git: dir.c, invalidate_one_component), whether
+/// that is there or not.
+const NOTHING: &[u8] = b".treewatch";
+
 /// How far a round of looking came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Looked {
@@ -41,6 +48,9 @@ impl<B: Backend> Tracker<B> {
     /// done or time is up. The top must have been entered.
     pub(super) fn look(&mut self, until: Instant) -> Looked {
         let mut looks = 0;
+        if !self.state.doubts.is_empty() {
+            self.state.links.look_again();
+        }
         loop {
             let more = if let Some((place, doubt)) = self.next_doubt() {
                 self.examine(place.0, &place.1, doubt, false)
@@ -103,6 +113,11 @@ impl<B: Backend> Tracker<B> {
             self.examine_access(TOP);
             return Ok(());
         }
+        if parent != TOP && self.state.tree.name(parent) == b".git" {
+            // Nothing below a git directory is watched; this was another directory when
+            // the doubt came up.
+            return Ok(());
+        }
         let current = self.state.tree.child(parent, name);
         if let Some(node) = current {
             self.state.doubted.remove(&node);
@@ -140,7 +155,7 @@ impl<B: Backend> Tracker<B> {
                     self.examine_access(node);
                 }
                 if doubt.moved || deep {
-                    self.state.listings.push(Listing { node, deep: true });
+                    self.state.listings.push(Listing::deep(node));
                 }
             }
             (Some(found), _) => {
@@ -153,10 +168,11 @@ impl<B: Backend> Tracker<B> {
                 }
                 self.found(found, parent, name);
             }
-            (None, Some(node)) if self.state.blind.contains(&node) => {
-                self.state.blind.remove(&node);
+            (None, Some(node))
+                if self.state.blind.contains(&node) && self.state.tree.watch(node).is_none() =>
+            {
                 self.state.tree.set_watch(node, id);
-                self.state.listings.push(Listing { node, deep: true });
+                self.state.listings.push(Listing::deep(node));
             }
             (None, current) => {
                 if let Some(node) = current {
@@ -165,8 +181,12 @@ impl<B: Backend> Tracker<B> {
                 let node = self.state.tree.add(parent, name);
                 self.state.tree.set_watch(node, id);
                 // While nothing is recorded, only subdirectories are of interest.
-                if name != b".git" && (self.state.recording || !self.backend.leaf(&path)) {
-                    self.state.listings.push(Listing { node, deep: false });
+                if self.state.recording || !self.backend.leaf(&path) {
+                    self.state.listings.push(Listing {
+                        node,
+                        deep: false,
+                        fresh: true,
+                    });
                 }
             }
         }
@@ -194,6 +214,10 @@ impl<B: Backend> Tracker<B> {
             self.state.doubt(old_parent, &old_name, moved);
         }
         if name == b".git" {
+            // To git, all that was in it is gone, and nobody knows what files that was.
+            if self.state.recording && self.state.tree.name(node) != b".git" {
+                self.state.journal.record_everything();
+            }
             // Nothing below a git directory is watched.
             let below: Vec<NodeId> = self.state.tree.children(node).collect();
             for child in below {
@@ -217,10 +241,7 @@ impl<B: Backend> Tracker<B> {
                 self.state.tree.add(parent, name)
             }
         };
-        if self.state.blind.insert(node) && self.state.recording {
-            // git may know files in it, and nobody can list them to name them.
-            self.state.journal.record_everything();
-        }
+        self.note_access(node, false);
     }
 
     /// Permissions of a watched directory may have changed: its watch goes on, but names
@@ -230,19 +251,41 @@ impl<B: Backend> Tracker<B> {
         if !self.state.tree.path(node, &mut path) {
             return;
         }
-        let blind = self.state.blind.contains(&node);
-        let searchable = self.backend.searchable(&path);
-        if searchable && blind {
-            self.state.blind.remove(&node);
-            self.state.listings.push(Listing { node, deep: true });
-            if self.state.recording {
-                self.state.journal.record_everything();
-            }
-        } else if !searchable && !blind {
-            self.state.blind.insert(node);
-            if self.state.recording {
-                self.state.journal.record_everything();
-            }
+        if !self.backend.searchable(&path) {
+            self.note_access(node, false);
+            return;
+        }
+        if self.state.blind.contains(&node) {
+            self.state.listings.push(Listing::deep(node));
+        }
+        // It may have been closed for a moment that was noticed only further down.
+        let state = &mut self.state;
+        let below = |&id: &NodeId| id != node && state.tree.is_below(node, id);
+        let below: Vec<NodeId> = state.blind.iter().copied().filter(below).collect();
+        for node in below {
+            let Some(parent) = state.tree.parent(node) else {
+                continue;
+            };
+            let name: Box<[u8]> = state.tree.name(node).into();
+            let attributes = Doubt {
+                moved: false,
+                attributes: true,
+            };
+            state.doubt(parent, &name, attributes);
+        }
+    }
+
+    /// Notes whether a directory can be listed and names in it be looked up. If that is
+    /// new, git may have seen, or may now see, what nobody can name.
+    fn note_access(&mut self, node: NodeId, open: bool) {
+        let blind = &mut self.state.blind;
+        let is_new = if open {
+            blind.remove(&node)
+        } else {
+            blind.insert(node)
+        };
+        if is_new && self.state.recording {
+            self.state.journal.record_everything();
         }
     }
 
@@ -255,6 +298,8 @@ impl<B: Backend> Tracker<B> {
             return Ok(());
         }
         if node != TOP && self.state.tree.name(node) == b".git" {
+            let open = self.backend.searchable(&path);
+            self.note_access(node, open);
             return Ok(());
         }
         let mut names = std::mem::take(&mut self.names);
@@ -262,26 +307,38 @@ impl<B: Backend> Tracker<B> {
         let listed = self
             .backend
             .list(&path, &mut |name, is_dir| names.push(name, is_dir));
-        if let Err(error) = listed {
-            use std::io::ErrorKind::{InvalidFilename, NotADirectory, NotFound, PermissionDenied};
-            match error.kind() {
-                // It is gone, and the event that says so is in the queue.
-                NotFound | NotADirectory => {}
-                // Not for us, or a path longer than any may be: not for git either.
-                PermissionDenied | InvalidFilename => {
-                    if self.state.blind.insert(node) && self.state.recording {
-                        self.state.journal.record_everything();
+        let open = match listed {
+            Ok(()) => self.backend.searchable(&path),
+            Err(error) => {
+                use std::io::ErrorKind::{
+                    InvalidFilename, NotADirectory, NotFound, PermissionDenied,
+                };
+                match error.kind() {
+                    // Not for us, or a path longer than any may be: not for git either.
+                    PermissionDenied | InvalidFilename => false,
+                    // It is gone, and the event that says so is in the queue.
+                    NotFound | NotADirectory => {
+                        self.names = names;
+                        return Ok(());
+                    }
+                    // git may well see what we cannot (we have no descriptor left, say).
+                    _ => {
+                        self.state.lost = Some("a directory cannot be listed");
+                        self.names = names;
+                        return Ok(());
                     }
                 }
-                // git may well see what we cannot (we have no descriptor left, say).
-                _ => {
-                    self.state.lost = Some("a directory cannot be listed");
-                    self.names = names;
-                    return Ok(());
-                }
             }
+        };
+        self.note_access(node, open);
+        let mut unlisted: Vec<NodeId> = Vec::new();
+        if listing.deep && open {
+            unlisted.extend(self.state.tree.children(node));
         }
         let mut result = Ok(());
+        if names.iter().all(|(name, _)| name == b".git") {
+            self.state.record(node, NOTHING);
+        }
         for (name, is_dir) in names.iter() {
             let is_git = name == b".git";
             if is_git && node == TOP {
@@ -290,7 +347,15 @@ impl<B: Backend> Tracker<B> {
             if !is_git {
                 self.state.record(node, name);
             }
+            if !is_dir && listing.fresh && self.state.recording {
+                // As if it had been told.
+                self.state.links.created(node, name);
+                self.state.links.written(node, name);
+            }
             let child = self.state.tree.child(node, name);
+            if listing.deep {
+                unlisted.retain(|&id| Some(id) != child);
+            }
             if !is_dir {
                 if child.is_some() {
                     self.state.doubt(node, name, Doubt::default());
@@ -308,6 +373,13 @@ impl<B: Backend> Tracker<B> {
             }
         }
         self.names = names;
+        // What was put here by a look that was overtaken, or could not be looked at then.
+        for child in unlisted {
+            let name: Box<[u8]> = self.state.tree.name(child).into();
+            if self.state.tree.child(node, &name) == Some(child) {
+                self.state.doubt(node, &name, Doubt::default());
+            }
+        }
         result
     }
 
@@ -341,25 +413,35 @@ impl<B: Backend> Tracker<B> {
             if !state.tree.is_alive(missing.node) || state.tree.parent(missing.node).is_some() {
                 continue;
             }
-            // If it left the tree, nobody knows what files were in it. If it was removed,
-            // each thing in it was, and told of it; unless the file system can remove a
-            // whole tree at once (a btrfs subvolume).
-            let doubted = &state.doubted;
-            let at_once = !state
-                .tree
-                .all_below(missing.node, &mut |node| doubted.contains(&node));
-            if (missing.moved || at_once) && state.recording {
+            // A directory that was removed has told of all that was in it, and its watch
+            // is gone. What still has a watch left the tree, by itself or in another that
+            // may be removed by now, or went with all in it at once (a btrfs subvolume):
+            // nobody knows what files were in it.
+            let mut left = missing.moved;
+            state.tree.remove(missing.node, &mut |watch| {
+                left = true;
+                backend.unwatch(watch);
+            });
+            if left && state.recording {
                 state.journal.record_everything();
             }
-            state
-                .tree
-                .remove(missing.node, &mut |watch| backend.unwatch(watch));
         }
+        state.forget_aliases();
         state.parked.clear();
         state.doubted.clear();
+        let blind = state.blind.len();
         state.blind.retain(|&node| state.tree.is_alive(node));
+        if state.blind.len() != blind && state.recording {
+            // Nobody could look at what was in it, but git may know files there.
+            state.journal.record_everything();
+        }
         self.finds.clear();
-        state.tree.sweep();
+        if state.links.settle() {
+            state.journal.record_everything();
+        }
+        if state.links.is_empty() {
+            state.tree.sweep();
+        }
     }
 }
 

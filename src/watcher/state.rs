@@ -41,6 +41,19 @@ pub struct Listing {
     pub node: NodeId,
     /// Also every directory below it, known or not.
     pub deep: bool,
+    /// It was not watched before: what happened in it until now was not told.
+    pub fresh: bool,
+}
+
+impl Listing {
+    /// Of a known directory and all below it.
+    pub fn deep(node: NodeId) -> Self {
+        Self {
+            node,
+            deep: true,
+            fresh: false,
+        }
+    }
 }
 
 /// A directory that is not where it was, and was not found elsewhere yet.
@@ -182,13 +195,7 @@ impl State {
             event.what,
             What::Created | What::Deleted | What::MovedFrom | What::MovedTo
         );
-        if event.name == b".git" {
-            if node == TOP {
-                self.suspicious |= appears_or_goes;
-                return;
-            }
-            self.nested_changed(node, true);
-        } else if node != TOP && self.tree.name(node) == b".git" {
+        if node != TOP && self.tree.name(node) == b".git" {
             // Whether git takes a directory for a repository of its own depends on these
             // (git: setup.c, is_git_directory), and a submodule's state on the others.
             let decisive = [&b"HEAD"[..], b"objects", b"refs"].contains(&event.name);
@@ -196,6 +203,12 @@ impl State {
                 self.nested_changed(nested, decisive && appears_or_goes);
             }
             return;
+        } else if event.name == b".git" {
+            if node == TOP {
+                self.suspicious |= appears_or_goes;
+                return;
+            }
+            self.nested_changed(node, true);
         } else {
             self.record(node, event.name);
         }
@@ -245,6 +258,7 @@ impl State {
             self.listings.push(Listing {
                 node: nested,
                 deep: false,
+                fresh: false,
             });
         }
     }
@@ -293,7 +307,8 @@ impl State {
     /// Takes a directory out of its place: it is missing until it is found elsewhere. Its
     /// present paths stay on as aliases.
     pub fn detach(&mut self, node: NodeId, moved: bool) {
-        if self.recording {
+        // git never knew a path below `.git`.
+        if self.recording && self.tree.name(node) != b".git" {
             let mut known = Vec::new();
             let mut path = Vec::new();
             if self.tree.path(node, &mut path) {
@@ -334,12 +349,17 @@ impl State {
         for (place, doubt) in std::mem::take(&mut self.parked) {
             self.doubt(place.0, &place.1, doubt);
         }
-        self.listings.push(Listing { node, deep: true });
+        self.listings.push(Listing::deep(node));
     }
 
-    /// A whole queue was read after the last look: old paths are of no more use.
+    /// A whole queue was read after the last look: old paths are of no more use, unless
+    /// the queue asks for another look. A directory that is missing has yet to be listed
+    /// under them (the queue may have been read between the two halves of its rename), and
+    /// so has one that was renamed once more before it was listed.
     pub fn forget_aliases(&mut self) {
-        self.aliases.clear();
+        if self.missing.is_empty() && self.doubts.is_empty() && self.listings.is_empty() {
+            self.aliases.clear();
+        }
     }
 }
 

@@ -241,6 +241,7 @@ impl<B: Backend> Tracker<B> {
                 self.state.listings.push(Listing {
                     node: TOP,
                     deep: false,
+                    fresh: true,
                 });
                 None
             }
@@ -292,11 +293,12 @@ impl<B: Backend> Tracker<B> {
             Since::Paths(paths) => {
                 let mut blind = Vec::new();
                 for &node in &self.state.blind {
+                    // git drops what ends in .git; to it, a change in there is one of the
+                    // entry that holds it.
+                    let is_git = self.state.tree.name(node) == b".git";
+                    let above = self.state.tree.parent(node).filter(|_| is_git);
                     let mut path = Vec::new();
-                    // git drops what ends in .git, and need not be told of it.
-                    if self.state.tree.name(node) != b".git"
-                        && self.state.tree.path(node, &mut path)
-                    {
+                    if self.state.tree.path(above.unwrap_or(node), &mut path) {
                         blind.push(path);
                     }
                 }

@@ -283,18 +283,6 @@ impl Tree {
         })
     }
 
-    /// Whether `holds` is true of every directory below `id` (not of `id` itself).
-    pub fn all_below(&self, id: NodeId, holds: &mut dyn FnMut(NodeId) -> bool) -> bool {
-        let mut stack: Vec<NodeId> = self.children(id).collect();
-        while let Some(id) = stack.pop() {
-            if !holds(id) {
-                return false;
-            }
-            stack.extend(self.children(id));
-        }
-        true
-    }
-
     fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id as usize]
     }

@@ -1,0 +1,1 @@
+//! Faults that were found by [`super::random`], one test each.
