@@ -28,11 +28,15 @@ struct Seen {
     due: bool,
     /// It was not there when it was looked at, and nothing has said why.
     absent: bool,
+    /// It came to this name by a rename.
+    arrived: bool,
+    /// It may have left this name again.
+    doubtful: bool,
 }
 
 impl Seen {
     fn could_hide_a_name(self) -> bool {
-        self.written && !self.created
+        self.written && !self.created && !self.doubtful
     }
 }
 
@@ -43,13 +47,16 @@ pub struct Links {
     /// Those to look at; some may have gone from `seen` since.
     due: Vec<Key>,
     in_flight: HashMap<u32, Seen>,
+    /// The cookie of the last file that left.
+    last_left: u32,
     unsure: bool,
 }
 
 impl Links {
     /// The file appeared.
     pub fn created(&mut self, dir: NodeId, name: &[u8]) {
-        self.seen.entry((dir, name.into())).or_default().created = true;
+        let key = (dir, name.into());
+        self.seen.entry(key).or_default().created = true;
     }
 
     /// The file's content or attributes changed.
@@ -57,6 +64,7 @@ impl Links {
         let key = (dir, name.into());
         let seen = self.seen.entry(key).or_default();
         seen.written = true;
+        seen.doubtful = false;
         if !seen.due {
             seen.due = true;
             self.due.push((dir, name.into()));
@@ -72,11 +80,17 @@ impl Links {
 
     /// The file left under this name. Cookie 0: nobody will tell where it went.
     pub fn moved_from(&mut self, dir: NodeId, name: &[u8], cookie: u32) {
+        self.last_left = cookie;
         let seen = self.take(dir, name);
         if seen.written && cookie != 0 {
             self.in_flight.insert(cookie, seen);
         } else if seen.could_hide_a_name() {
             self.unsure = true;
+        }
+        if seen.written && seen.arrived {
+            // If the two were exchanged, it was the other file that left: the events are
+            // the same as for a rename there and back (renameat2(2), RENAME_EXCHANGE).
+            self.arrive(dir, name, seen, true);
         }
     }
 
@@ -84,11 +98,25 @@ impl Links {
     pub fn moved_to(&mut self, dir: NodeId, name: &[u8], cookie: u32) {
         self.deleted(dir, name);
         if let Some(seen) = self.in_flight.remove(&cookie) {
-            if seen.created {
-                self.created(dir, name);
-            }
+            self.arrive(dir, name, seen, false);
+        } else if cookie != self.last_left {
+            // From where nobody watches, perhaps not yet: as if made and written here.
+            self.created(dir, name);
             self.written(dir, name);
         }
+    }
+
+    fn arrive(&mut self, dir: NodeId, name: &[u8], seen: Seen, doubtful: bool) {
+        let key: Key = (dir, name.into());
+        self.due.push(key.clone());
+        let arrived = Seen {
+            due: true,
+            absent: false,
+            arrived: true,
+            doubtful,
+            ..seen
+        };
+        self.seen.insert(key, arrived);
     }
 
     /// Directories were renamed or replaced: looks may have gone to other files.
@@ -132,7 +160,7 @@ impl Links {
             };
             seen.due = false;
             let links = count(key.0, &key.1);
-            seen.absent = links.is_none();
+            seen.absent = links.is_none() && !seen.doubtful;
             if links.is_some_and(|links| links > 1) || seen.absent && seen.could_hide_a_name() {
                 unsure = true;
                 self.seen.remove(&key);

@@ -338,6 +338,10 @@ impl State {
                 self.aliases.clear();
             }
         }
+        if self.recording && self.blind.iter().any(|&id| self.tree.is_below(node, id)) {
+            // git may know files there, by a path that is named from now on by nothing.
+            self.journal.record_everything();
+        }
         self.tree.detach(node);
         self.missing.push(Missing { node, moved });
     }

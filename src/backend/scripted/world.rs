@@ -79,6 +79,8 @@ pub struct Link {
     /// In which epoch the name was made, and in which the file was last written by it.
     made: u64,
     written: u64,
+    /// It was written in a directory that was not watched yet.
+    untold: bool,
 }
 
 /// An event in the queue.
@@ -140,7 +142,7 @@ pub struct World {
     /// Files changed in a way that is documented as one nobody can tell.
     pub excused: HashSet<Ino>,
     /// Goes up with each answer.
-    pub epoch: u64,
+    epoch: u64,
     /// Operations that wait for a chance to begin.
     pub pending: VecDeque<Op>,
     /// What was done and told, if that is asked for.
@@ -256,6 +258,7 @@ impl World {
             ino,
             made: self.epoch,
             written: 0,
+            untold: false,
         });
         let link = self.links.len() - 1;
         self.put(link, dir, name);
@@ -282,36 +285,34 @@ impl World {
         }
     }
 
-    /// A name is going away: if it was made and written meanwhile, a change of the
-    /// file's other names cannot be told ([`crate::watcher::links`] says so).
+    /// A name is going away: if it was made and written since the last answer, or written
+    /// in a directory that the tracker did not know yet, a change of the file's other names cannot be told ([`crate::watcher::links`] says so).
     fn excuse(&mut self, link: LinkId) {
         let (found, epoch) = (&self.links[link], self.epoch);
-        if found.made == epoch && found.written == epoch {
+        if found.written == epoch && (found.made == epoch || found.untold) {
             self.excused.insert(found.ino);
         }
     }
 
-    /// A file is changed by a name that was removed, or that is in a git directory: its
-    /// other names cannot be told.
+    /// A file is changed by a name that was removed, or that is in a git directory, in one
+    /// that cannot be read, or outside the tree: its other names cannot be told.
     fn excuse_change(&mut self, link: LinkId) {
-        let told = self.links[link].at.is_some_and(|(mut dir, name)| {
-            let mut names = vec![name];
-            while let Kind::Dir(_, above) = self.inodes[dir].kind {
-                if dir == 0 {
-                    break;
-                }
-                names.extend(
-                    self.names(above)
-                        .find(|(_, l)| self.links[*l].ino == dir)
-                        .map(|(n, _)| n),
-                );
-                dir = above;
-            }
-            !names.contains(&".git") && self.is_below(TOP, self.links[link].at.map_or(0, |at| at.0))
-        });
-        if !told {
+        let at = self.links[link].at;
+        self.links[link].untold |= at.is_some_and(|(dir, _)| self.inodes[dir].watch.is_none());
+        if !self.is_in_sight(link) {
             self.excused.insert(self.links[link].ino);
         }
+    }
+
+    /// Whether what happens to a name can be told.
+    fn is_in_sight(&self, link: LinkId) -> bool {
+        let mut at = self.links[link].at;
+        let mut told = at.is_some();
+        while let Some((dir, name)) = at.filter(|(dir, _)| *dir != 0) {
+            told &= name != ".git" && dir != OUTSIDE && self.inodes[dir].mode == OPEN;
+            at = self.links.iter().rfind(|l| l.ino == dir).and_then(|l| l.at);
+        }
+        told
     }
 
     fn is_below(&self, above: Ino, mut at: Ino) -> bool {
@@ -419,6 +420,30 @@ impl World {
         !self.calls.is_empty()
     }
 
+    /// An answer was given: a new epoch begins.
+    pub fn answered(&mut self) {
+        // A look at a file's link count can go wrong unnoticed if a rename is done, but not
+        // told yet: within the same call. Nobody promises more.
+        let renames = |step: &Step| matches!(step, Step::Tell(_, What::MovedTo, ..));
+        if self.calls.iter().any(|call| call.steps.iter().any(renames)) {
+            let written = |link: &&Link| link.written == self.epoch;
+            let files = self.links.iter().filter(written).map(|link| link.ino);
+            self.excused.extend(files);
+        }
+        self.epoch += 1;
+        // What was made but not told yet counts as made after it.
+        let steps = self.calls.iter().flat_map(|call| &call.steps);
+        let untold: Vec<LinkId> = steps
+            .filter_map(|step| match step {
+                Step::Tell(dir, What::Created, _, name, _) => self.link_at(*dir, name),
+                _ => None,
+            })
+            .collect();
+        for link in untold {
+            self.links[link].made = self.epoch;
+        }
+    }
+
     /// Lets every call under way end.
     pub fn finish_calls(&mut self) {
         while !self.calls.is_empty() {
@@ -463,6 +488,7 @@ impl World {
                         self.queue_event(watch, what, is_dir, name, 0);
                     }
                 }
+                self.excuse_change(link);
             }
             Step::TellSelf(ino, what) => {
                 if let Some(watch) = self.inodes[ino].watch {
@@ -728,6 +754,11 @@ impl World {
             self.take(over);
             self.put(from, dir, name);
             self.put(over, old_dir, old_name);
+            for link in [from, over] {
+                if !self.inodes[self.links[link].ino].is_dir() && !self.is_in_sight(link) {
+                    self.excuse(link);
+                }
+            }
             steps.extend([
                 Step::Tell(dir, What::MovedFrom, over_is_dir, name, cookie + 1),
                 Step::Tell(old_dir, What::MovedTo, over_is_dir, old_name, cookie + 1),
@@ -747,7 +778,7 @@ impl World {
             self.note(|w| format!("  rename {} {}/{name}", w.path(from), w.dir_path(dir)));
             self.take(from);
             self.put(from, dir, name);
-            if !is_dir && !self.is_below(TOP, dir) {
+            if !is_dir && !self.is_in_sight(from) {
                 self.excuse(from);
             }
         }

@@ -20,7 +20,7 @@ use crate::backend::scripted::Scripted;
 use crate::backend::scripted::ops::Op;
 use crate::backend::scripted::world::World;
 
-use snapshot::{Snapshot, directories, snapshot};
+use snapshot::{Seen, Snapshot, directories, snapshot};
 
 /// More calls of the backend for one script mean that the tracker does not come to rest.
 const CALLS_MAX: u64 = 50_000;
@@ -132,7 +132,11 @@ impl Rig {
                     check(&world, reader, [&before, &after], &named, &covered);
                     if ask & (1 << i) != 0 {
                         let old = std::mem::take(&mut reader.remembers);
-                        let differs = |path: &[u8]| old.get(path) != before.get(path);
+                        let settled = |path: &[u8]| {
+                            !world.is_under_way() || before.get(path) == after.get(path)
+                        };
+                        let differs =
+                            |path: &[u8]| old.get(path) != before.get(path) && settled(path);
                         let below = |path: &[u8]| named.iter().any(|above| is_below(above, path));
                         let looks = |path: &[u8]| {
                             covered(path) || differs(path) || reader.late && below(path)
@@ -158,7 +162,7 @@ impl Rig {
             remembers: after,
             late,
         });
-        self.world().epoch += 1;
+        self.world().answered();
         true
     }
 
@@ -263,7 +267,7 @@ fn check(
             continue;
         }
         if let (Some(was), Some(is)) = (was, is) {
-            if was.ino == is.ino && world.excused.contains(&is.ino) {
+            if was.without(&world.excused) == is.without(&world.excused) {
                 continue;
             }
         }
@@ -271,9 +275,22 @@ fn check(
             // It was not there for git before.
             continue;
         }
+        if world.is_under_way() && new[1].get(path) != is {
+            // It is being changed once more; that will be told.
+            continue;
+        }
         if reader.late {
-            if was.is_some_and(|was| was.reach != (true, true)) {
-                // git keeps nothing of what it could not look at.
+            let only_reach = |was: &Seen, is: &Seen| {
+                Seen {
+                    reach: is.reach,
+                    ..was.clone()
+                } == *is
+            };
+            if was.is_some_and(|was| {
+                was.reach != (true, true) || is.is_some_and(|is| only_reach(was, is))
+            }) {
+                // git keeps nothing of what it could not look at, and what it cannot look
+                // at for a moment nobody has to tell.
                 continue;
             }
             let above = &path[..path.iter().rposition(|&byte| byte == b'/').unwrap_or(0)];

@@ -1,8 +1,8 @@
 //! What git could see of a worktree in memory: the naive model the answers are held to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use crate::backend::scripted::world::{Ino, Kind, Mode, Name, TOP, World};
+use crate::backend::scripted::world::{Ino, Kind, Mode, Name, OPEN, TOP, World};
 
 /// What there is at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,13 +11,30 @@ pub struct Seen {
     pub ino: Ino,
     /// Whether it is a directory.
     pub is_dir: bool,
-    version: u64,
-    mode: Mode,
+    pub version: u64,
+    pub mode: Mode,
+    /// Its permissions.
     /// Whether every directory above can be searched, and whether the one above can be
     /// listed.
     pub reach: (bool, bool),
     /// What `.git` in it is, with what is directly in that.
     pub git: Vec<(Name, Ino, u64, Mode)>,
+}
+
+impl Seen {
+    /// The same without what is known of these files' contents and permissions.
+    pub fn without(&self, excused: &HashSet<Ino>) -> Self {
+        let mut seen = self.clone();
+        if excused.contains(&seen.ino) {
+            (seen.version, seen.mode) = (0, OPEN);
+        }
+        for (_, ino, version, mode) in &mut seen.git {
+            if excused.contains(ino) {
+                (*version, *mode) = (0, OPEN);
+            }
+        }
+        seen
+    }
 }
 
 /// Every path but the top's own, `.git`, and what is below any `.git`.
