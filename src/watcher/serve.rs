@@ -16,6 +16,7 @@ use super::clients::Clients;
 use super::files::{self, Files};
 use super::follow::{self, Echo};
 use super::front::{self, HookAnswer};
+use super::index;
 use super::mounts::Mounts;
 use super::recovery::Recovery;
 use super::remote;
@@ -536,8 +537,14 @@ impl Server {
         };
         match pumped {
             Pumped::Settled => {
-                let ignore_case = self.parts.config.ignore_case;
-                let answer = front::answer(&mut self.parts.tracker, token, ignore_case);
+                let (config, git_dir) = (&self.parts.config, &self.parts.git_dir);
+                let asker = front::Asker {
+                    ignore_case: config.ignore_case,
+                    untracked_cache: &mut || {
+                        config.untracked_cache || index::may_hold_untracked_cache(git_dir)
+                    },
+                };
+                let answer = front::answer(&mut self.parts.tracker, token, asker);
                 let fits = self.parts.clients.has_room_for(answer.bytes.len());
                 Some(if fits { answer } else { front::unknown() })
             }

@@ -30,7 +30,7 @@ const FINDS_MAX: u32 = 64;
 /// before it was watched, but not before git listed it. git lists a directory anew only
 /// if something directly in it is named (git: dir.c, invalidate_one_component), whether
 /// that is there or not.
-const NOTHING: &[u8] = b".treewatch";
+pub(super) const NOTHING: &[u8] = b".treewatch";
 
 /// How far a round of looking came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use std::time::Instant;
 use hashbrown::HashMap;
 
 use super::journal::{Journal, Limits, Since};
-use super::settle::{Looked, Names};
+use super::settle::{Looked, NOTHING, Names};
 use super::state::{Listing, State};
 use super::tree::{NodeId, TOP};
 use crate::backend::{Backend, Drained, EnterError, StartError, WatchError};
@@ -59,10 +59,20 @@ pub enum Pumped {
     Degraded,
 }
 
+/// Paths to name in an answer.
+pub struct Paths<'a> {
+    /// Directories that cannot be read: named in every answer.
+    pub blind: Vec<Vec<u8>>,
+    /// What changed.
+    pub changed: Box<dyn Iterator<Item = &'a [u8]> + 'a>,
+    /// Whether every directory is to be listed anew: see [`Tracker::every_listing`].
+    pub listings: bool,
+}
+
 /// What changed since a place.
 pub enum Changes<'a> {
-    /// These paths; the first are blind spots, named in every answer.
-    Paths(Vec<Vec<u8>>, Box<dyn Iterator<Item = &'a [u8]> + 'a>),
+    /// These.
+    Paths(Paths<'a>),
     /// The tracker cannot tell: everything.
     Everything,
 }
@@ -283,28 +293,55 @@ impl<B: Backend> Tracker<B> {
         self.state.journal.hand_out()
     }
 
+    /// A place to hand out with "everything" to who asked from `place`; see
+    /// [`Journal::hand_out_owed`].
+    pub fn owed_place(&mut self, place: Option<u64>) -> u64 {
+        self.state.journal.hand_out_owed(place)
+    }
+
     /// What changed since `place`, a place in the journal of the present instance.
     pub fn since(&self, place: u64) -> Changes<'_> {
         if self.state.blind.contains(&TOP) {
             return Changes::Everything;
         }
-        match self.state.journal.since(place) {
-            Since::Everything => Changes::Everything,
-            Since::Paths(paths) => {
-                let mut blind = Vec::new();
-                for &node in &self.state.blind {
-                    // git drops what ends in .git; to it, a change in there is one of the
-                    // entry that holds it.
-                    let is_git = self.state.tree.name(node) == b".git";
-                    let above = self.state.tree.parent(node).filter(|_| is_git);
-                    let mut path = Vec::new();
-                    if self.state.tree.path(above.unwrap_or(node), &mut path) {
-                        blind.push(path);
-                    }
-                }
-                Changes::Paths(blind, paths)
+        let (changed, listings) = match self.state.journal.since(place) {
+            Since::Everything => return Changes::Everything,
+            Since::Paths(paths) => (paths, false),
+            Since::PathsAndListings(paths) => (paths, true),
+        };
+        let mut blind = Vec::new();
+        for &node in &self.state.blind {
+            // git drops what ends in .git; to it, a change in there is one of the
+            // entry that holds it.
+            let is_git = self.state.tree.name(node) == b".git";
+            let above = self.state.tree.parent(node).filter(|_| is_git);
+            let mut path = Vec::new();
+            if self.state.tree.path(above.unwrap_or(node), &mut path) {
+                blind.push(path);
             }
         }
+        Changes::Paths(Paths {
+            blind,
+            changed,
+            listings,
+        })
+    }
+
+    /// Calls `sink` with one path in every directory, so that git lists each anew.
+    pub fn every_listing(&self, sink: &mut dyn FnMut(&[u8])) {
+        self.state.tree.walk(&mut |path, name| {
+            if name == b".git" {
+                return false;
+            }
+            let length = path.len();
+            if length > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(NOTHING);
+            sink(path);
+            path.truncate(length);
+            true
+        });
     }
 
     /// Whether something happened to the top, to a guarded directory's own files or to

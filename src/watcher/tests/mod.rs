@@ -179,10 +179,12 @@ impl Rig {
 
     /// The answer to a place, and the blind spots in it.
     fn answer(&self, place: u64) -> (Answer, Vec<Vec<u8>>) {
-        let Changes::Paths(blind, changed) = self.tracker.since(place) else {
+        let Changes::Paths(paths) = self.tracker.since(place) else {
             return (None, Vec::new());
         };
-        let named: BTreeSet<Vec<u8>> = changed
+        let blind = paths.blind;
+        let named: BTreeSet<Vec<u8>> = paths
+            .changed
             .map(<[u8]>::to_vec)
             .chain(blind.iter().cloned())
             .collect();
