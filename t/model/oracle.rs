@@ -226,7 +226,8 @@ impl<'a> Oracle<'a> {
                 });
             }
         }
-        if monitor.backend == Backend::Inotify {
+        // After "/" and with an untracked cache, each directory is named once more.
+        if monitor.backend == Backend::Inotify && !full {
             // Nothing happens now, so nothing may be told but what is told each time:
             // directories that may not be read, or that lie below such.
             let again = monitor.hook(&new).map(run);
