@@ -9,6 +9,7 @@ each_backend
 test_a_renamed_worktree_keeps_its_watcher() {
 	make_repo repo
 	token=$(exact_token repo)
+	settle repo
 	pid=$(watcher_of repo)
 	mv repo renamed
 	echo more >>renamed/dir/sub/file
@@ -33,15 +34,19 @@ test_a_directory_above_it_is_renamed() {
 	mkdir -p above/more
 	make_repo above/more/repo
 	at_work above/more/repo
+	settle above/more/repo
 	pid=$(watcher_of above/more/repo)
 	mv above beyond
 	echo more >>beyond/more/repo/dir/file
 	mkdir -p beyond/more/repo/x/y/z && echo new >beyond/more/repo/x/y/z/file
 	oracle beyond/more/repo
 	at_work beyond/more/repo
+	settle beyond/more/repo
 	equal "$pid" "$(watcher_of beyond/more/repo)"
 	# Something else comes to where it was.
 	make_repo above/more/repo
+	at_work above/more/repo
+	settle above/more/repo
 	echo other >>above/more/repo/other/file
 	oracle above/more/repo
 	oracle beyond/more/repo
