@@ -144,19 +144,22 @@ run() {
 }
 
 # private_tmp [MOUNT-OPTIONS]: in a namespace, a /tmp that nobody else has, with
-# this test's own directory in it.
+# the directories of this test still in it.
 private_tmp() {
-	case $TRASH in
+	local here=$PWD
+	exec 8<"$TEST_DIR" 9<"$TRASH"
+	mount -t tmpfs -o "${1:-size=16m}" tmpfs /tmp
+	keep_in_tmp 8 "$TEST_DIR"
+	keep_in_tmp 9 "$TRASH"
+	exec 8<&- 9<&-
+	cd "$here" || return
+}
+keep_in_tmp() {
+	case $2 in
 	/tmp/*)
-		local here=$PWD
-		exec 9<"$TRASH"
-		mount -t tmpfs -o "${1:-size=16m}" tmpfs /tmp
-		mkdir -p "$TRASH"
-		mount --no-canonicalize --bind /proc/self/fd/9 "$TRASH"
-		exec 9<&-
-		cd "$here" || return
+		mkdir -p "$2"
+		mount --no-canonicalize --bind "/proc/self/fd/$1" "$2"
 		;;
-	*) mount -t tmpfs -o "${1:-size=16m}" tmpfs /tmp ;;
 	esac
 }
 
@@ -164,4 +167,15 @@ private_tmp() {
 skip_inside() {
 	printf '%s\n' "$*" >"$TEST_SKIP"
 	exit 77
+}
+
+# right REPO: git status with the watcher is what it is without, whether or not
+# the answer was exact.
+right() {
+	local index
+	index=$(index_of "$1")
+	cp -p "$index" "$HOME/index-before"
+	status_watched "$1" all >"$HOME/watched-status"
+	status_plain "$1" "$HOME/index-before" all >"$HOME/plain-status"
+	same "$HOME/plain-status" "$HOME/watched-status"
 }

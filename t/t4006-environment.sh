@@ -108,7 +108,7 @@ nowhere() {
 	mount --bind repo/.git repo/.git
 	mount -o remount,bind,ro repo/.git
 	private_tmp
-	mount -o remount,ro /tmp
+	mount -o remount,bind,ro /tmp
 	for _ in 1 2 3; do
 		quiet_hook repo
 		assert_everything

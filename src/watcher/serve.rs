@@ -18,7 +18,7 @@ use super::follow::{self, Echo};
 use super::front::{self, HookAnswer};
 use super::index;
 use super::mounts::Mounts;
-use super::recovery::Recovery;
+use super::recovery::{self, Recovery};
 use super::remote;
 use super::report::{self, Counters};
 use super::tracker::{Phase, Pumped, Tracker, Trouble};
@@ -261,6 +261,7 @@ impl Server {
             patience,
             self.gather_until,
             self.recovery.due_at(),
+            self.recovery.look_at(),
             self.parts.clients.next_expiry(),
         ]
         .into_iter()
@@ -345,7 +346,8 @@ impl Server {
             }
             Phase::Degraded(trouble) => {
                 log.line(format_args!("not watching: {}", report::words(trouble)));
-                self.recovery.begin(trouble, Instant::now());
+                let guarded = self.parts.tracker.state().guards.len() as u64 == recovery::GUARDS;
+                self.recovery.begin(trouble, Instant::now(), guarded);
             }
         }
     }
@@ -435,12 +437,16 @@ impl Server {
         {
             return Some(End::TopGone);
         }
-        if self.recovery.is_due(now) {
-            // Without watches nothing else tells that we are not wanted any more.
-            let end = self.check_health();
+        if self.recovery.is_time_to_look(now) {
+            let end = self.end_of_things();
             if end.is_some() {
                 return end;
             }
+            if self.recovery.limit_was_raised() {
+                self.try_again();
+            }
+        }
+        if self.recovery.is_due(now) {
             self.try_again();
         }
         if self.recovery.is_counting() {
@@ -462,6 +468,16 @@ impl Server {
 
     /// Something happened to the top, the git directory or our files.
     fn check_health(&mut self) -> Option<End> {
+        let end = self.end_of_things();
+        if end.is_some() {
+            return end;
+        }
+        let config = Config::read(&self.parts.git_dir);
+        (config != self.parts.config).then_some(End::NewSettings)
+    }
+
+    /// Whether something is gone that we are of no use without.
+    fn end_of_things(&mut self) -> Option<End> {
         if !self.parts.files.socket_is_there() {
             return Some(if self.git_dir_is_there() {
                 End::SocketGone
@@ -480,11 +496,7 @@ impl Server {
             let is_watched = self.parts.tracker.state().tree.watch(TOP).is_some();
             return (!is_watched && !self.git_dir_is_there()).then_some(End::TopGone);
         }
-        if !self.git_dir_is_there() {
-            return Some(End::GitDirGone);
-        }
-        let config = Config::read(&self.parts.git_dir);
-        (config != self.parts.config).then_some(End::NewSettings)
+        (!self.git_dir_is_there()).then_some(End::GitDirGone)
     }
 
     /// Whether the git directory is where it was, and not another one in its place.
