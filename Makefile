@@ -33,7 +33,7 @@ STATIC_FLAGS   :=
 BUILT          := $(TARGET_DIR)/release/treewatch
 endif
 
-SHELL_SCRIPTS = $(wildcard t/*.sh t/perf/*.sh t/model/*.sh hooks/*.sample) .ci/run .ci/check-macos
+SHELL_SCRIPTS = $(wildcard t/*.sh t/perf/*.sh t/model/*.sh hooks/*.sample) t/perf/run t/perf/gen-tree t/perf/get-peers .ci/run .ci/check-macos
 
 .DEFAULT_GOAL := build
 

@@ -26,6 +26,18 @@ use crate::wire::{
 /// How long a watcher may be silent before it counts as wedged.
 pub const DEADLINE: Duration = Duration::from_secs(1);
 
+/// So much of an answer must come within each deadline, unless less is left of it: what
+/// comes a byte at a time comes from no watcher, and could keep git waiting for hours.
+const PROGRESS: usize = 4096;
+
+/// No answer is longer: the journal holds at most so many bytes of paths that an answer
+/// beyond this is nonsense.
+const ANSWER_MAX: u64 = 1 << 30;
+
+/// So long a watcher may be too busy to take connections (its queue holds 4096,
+/// /proc/sys/net/core/somaxconn).
+const BUSY: Duration = Duration::from_millis(100);
+
 /// Why no answer came.
 #[derive(Debug)]
 pub enum Failure {
@@ -47,6 +59,11 @@ pub enum Failure {
 pub fn reach(place: &Whereabouts) -> Result<OwnedFd, Failure> {
     let mut last = Failure::Nobody;
     for path in place.sockets() {
+        // Whoever could write there could have planted anything, be it only a symbolic
+        // link to a socket that says nothing.
+        if !path.parent().is_some_and(crate::repo::is_private) {
+            continue;
+        }
         match reach_at(&path) {
             Ok(socket) => return Ok(socket),
             Err(Failure::Nobody) => {}
@@ -61,10 +78,18 @@ fn reach_at(path: &Path) -> Result<OwnedFd, Failure> {
         .map_err(|error| Failure::Broken(error.into()))?;
     let socket = above_standard(socket)?;
     sys::set_nonblocking(socket.as_fd());
-    let connected = match UnixAddr::new(path) {
+    let once = || match UnixAddr::new(path) {
         Ok(address) => connect(socket.as_raw_fd(), &address),
         Err(_) => connect_by_parts(&socket, path),
     };
+    let mut connected = once();
+    if connected == Err(Errno::EAGAIN) {
+        let until = Instant::now() + BUSY;
+        while connected == Err(Errno::EAGAIN) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+            connected = once();
+        }
+    }
     match connected {
         Ok(()) => {}
         Err(Errno::EAGAIN) => return Err(Failure::Silent),
@@ -130,12 +155,14 @@ pub fn ask(socket: &OwnedFd, place: &Whereabouts, kind: Kind, body: &[u8]) -> Re
     }
 }
 
-/// Reads the answer; every `deadline` some of it must come.
+/// Reads the answer. Its head must come within `deadline`, and from then on
+/// [`PROGRESS`] bytes in each: a big answer takes as long as it takes.
 pub fn answer(socket: &OwnedFd, deadline: Duration) -> Result<Vec<u8>, Failure> {
     let mut buffer = [0; 4096];
     let mut have = 0;
+    let mut until = Instant::now() + deadline;
     while have < ANSWER_HEADER {
-        have += some(socket, &mut buffer[have..], deadline)?;
+        have += some(socket, &mut buffer[have..], until)?;
     }
     let mut head = [0; ANSWER_HEADER];
     head.copy_from_slice(&buffer[..ANSWER_HEADER]);
@@ -144,14 +171,23 @@ pub fn answer(socket: &OwnedFd, deadline: Duration) -> Result<Vec<u8>, Failure> 
         HeaderError::Magic | HeaderError::Field => Failure::Silent,
     })?;
     let mut body = buffer[ANSWER_HEADER..have].to_vec();
-    let length = usize::try_from(head.length).unwrap_or(usize::MAX);
+    if head.length > ANSWER_MAX {
+        return Err(Failure::Silent);
+    }
     // The length is only believed as far as bytes come.
+    let length = head.length as usize;
     let mut chunk = Vec::new();
+    let mut fresh = PROGRESS;
     while body.len() < length {
         if chunk.is_empty() {
             chunk.resize(256 << 10, 0);
         }
-        let count = some(socket, &mut chunk, deadline)?;
+        if fresh >= PROGRESS {
+            fresh = 0;
+            until = Instant::now() + deadline;
+        }
+        let count = some(socket, &mut chunk, until)?;
+        fresh += count;
         body.extend_from_slice(&chunk[..count]);
     }
     body.truncate(length);
@@ -163,8 +199,7 @@ pub fn answer(socket: &OwnedFd, deadline: Duration) -> Result<Vec<u8>, Failure> 
 }
 
 /// At least one byte, or a failure.
-fn some(socket: &OwnedFd, buffer: &mut [u8], deadline: Duration) -> Result<usize, Failure> {
-    let until = Instant::now() + deadline;
+fn some(socket: &OwnedFd, buffer: &mut [u8], until: Instant) -> Result<usize, Failure> {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);

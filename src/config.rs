@@ -12,11 +12,17 @@
 //! A value that cannot be read is as good as none: a repository's configuration can
 //! tune the watcher, and nothing in it is ever run.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use nix::unistd::{AccessFlags, access};
+
 use crate::watcher::journal::Limits;
+
+/// Whoever wants to wait for so long wants to wait for ever: 100 years.
+const FOR_EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Which backend watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,11 +66,15 @@ impl Default for Config {
 
 impl Config {
     /// Asks git for the settings of a worktree. Where git cannot be asked, the defaults.
-    pub fn read(top: &Path, git_dir: &Path) -> Self {
-        let output = Command::new("git")
-            .args(["config", "--null", "--get-regexp"])
+    pub fn read(git_dir: &Path) -> Self {
+        let Some(git) = program("git", std::env::var_os("PATH").as_deref()) else {
+            return Self::default();
+        };
+        // Not from the worktree: nobody is to be kept from unmounting it.
+        let output = Command::new(git)
+            .args(["--no-pager", "config", "--null", "--get-regexp"])
             .arg(r"^(treewatch\..*|fsmonitor\.allowremote|core\.ignorecase)$")
-            .current_dir(top)
+            .current_dir("/")
             .env("GIT_DIR", git_dir)
             .env_remove("GIT_WORK_TREE")
             .stdin(Stdio::null())
@@ -95,7 +105,9 @@ impl Config {
                 },
                 "treewatch.idletimeout" => {
                     if let Some(timeout) = duration(value) {
-                        config.idle_timeout = (!timeout.is_zero()).then_some(timeout);
+                        // No clock can be set beyond the end of time.
+                        config.idle_timeout =
+                            (!timeout.is_zero() && timeout < FOR_EVER).then_some(timeout);
                     }
                 }
                 "treewatch.journalpaths" => {
@@ -115,6 +127,15 @@ impl Config {
         }
         config
     }
+}
+
+/// A program by its name, from the absolute directories in `path` only: one that is
+/// relative (`.`, or an empty entry) may be the worktree, where anybody's code may lie.
+fn program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
+    std::env::split_paths(path?)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(name))
+        .find(|file| access(file, AccessFlags::X_OK).is_ok() && file.is_file())
 }
 
 /// git's booleans (git-config(1)).
@@ -177,10 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn no_timeout_at_all_is_zero() {
+    fn no_timeout_at_all_is_zero_or_for_ever() {
+        for value in ["0", "18446744073709551615", "500000000000d"] {
+            let text = format!("treewatch.idletimeout\n{value}\0");
+            assert_eq!(Config::parse(text.as_bytes()).idle_timeout, None, "{value}");
+        }
+    }
+
+    #[test]
+    fn git_is_never_looked_for_in_a_relative_directory() {
+        let find = |path: &str| program("sh", Some(OsStr::new(path)));
+        assert_eq!(find("/bin"), Some(PathBuf::from("/bin/sh")));
         assert_eq!(
-            Config::parse(b"treewatch.idletimeout\n0\0").idle_timeout,
-            None
+            find(".::bin:/nonexistent:/bin"),
+            Some(PathBuf::from("/bin/sh"))
         );
+        assert_eq!(find("../../../../../../../../../bin:"), None);
+        assert_eq!(program("sh", None), None);
     }
 }

@@ -76,11 +76,14 @@ fn answer(token: &[u8]) -> Result<Option<Vec<u8>>, NoWorktree> {
     }
 }
 
-/// How long a watcher may be silent: `TREEWATCH_TIMEOUT_MS`, or one second.
+/// How long a watcher may be silent: `TREEWATCH_TIMEOUT_MS`, from 10 milliseconds to an
+/// hour, or one second.
 fn deadline() -> Duration {
     std::env::var_os("TREEWATCH_TIMEOUT_MS")
-        .and_then(|text| text.to_str()?.parse().ok())
-        .map_or(client::DEADLINE, Duration::from_millis)
+        .and_then(|text| text.to_str()?.parse::<u64>().ok())
+        .map_or(client::DEADLINE, |given| {
+            Duration::from_millis(given.clamp(10, 3_600_000))
+        })
 }
 
 fn everything() -> Vec<u8> {

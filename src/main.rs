@@ -33,9 +33,10 @@ use std::os::unix::ffi::OsStrExt;
 pub fn run() -> i32 {
     let mut arguments = std::env::args_os().skip(1);
     let (first, second) = (arguments.next(), arguments.next());
+    let only_two = arguments.len() == 0;
     match (first.as_deref().map(OsStrExt::as_bytes), second) {
-        (Some(b"2"), Some(token)) => hook::version_2(&token),
-        (Some(b"1"), Some(_)) => hook::version_1(),
+        (Some(b"2"), Some(token)) if only_two => hook::version_2(&token),
+        (Some(b"1"), Some(_)) if only_two => hook::version_1(),
         (Some(first), Some(second)) if first == watcher::COMMAND.as_bytes() => {
             let rest: Vec<OsString> = std::iter::once(second).chain(arguments).collect();
             watcher::main(&rest)

@@ -16,7 +16,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
@@ -158,8 +158,7 @@ fn make_private(dir: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),
     }
-    let found = dir.symlink_metadata()?;
-    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
+    if !is_private(dir) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "not a directory of ours with mode 0700",
@@ -171,6 +170,16 @@ fn make_private(dir: &Path) -> io::Result<()> {
         nix::unistd::AccessFlags::W_OK | nix::unistd::AccessFlags::X_OK,
     )
     .map_err(io::Error::from)
+}
+
+/// Whether it is a directory, no symbolic link to one, of ours and for us alone.
+pub fn is_private(dir: &Path) -> bool {
+    nix::sys::stat::lstat(dir).is_ok_and(|found| {
+        let kind = found.st_mode & nix::libc::S_IFMT;
+        kind == nix::libc::S_IFDIR
+            && found.st_uid == geteuid().as_raw()
+            && found.st_mode & 0o077 == 0
+    })
 }
 
 /// Calls `f` with `dir` as the working directory, and comes back.

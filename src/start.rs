@@ -47,6 +47,10 @@ pub enum NotStarted {
     NoProcess(io::Error),
 }
 
+/// Bytes of a mark. Always as many, so that on a full disk a mark can still be changed
+/// where one could be made.
+const MARK_LENGTH: usize = 40;
+
 /// What the lock file says to those who come later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -54,7 +58,9 @@ pub enum Mark {
     Clear,
     /// Its holder did not answer in time and was cut off: do not wait for it.
     Wedged,
-    /// So many starts in a row have failed, the last one then (seconds since 1970).
+    /// So many starts in a row have failed, the last one then (seconds since 1970). A
+    /// start counts as failed until its watcher has walked the tree once or knows why it
+    /// cannot, so that one that is killed or crashes before is counted as well.
     Failed { times: u32, at: u64 },
 }
 
@@ -79,19 +85,18 @@ impl Mark {
         }
     }
 
-    /// Writes the mark. On a full disk it stays as it was.
-    pub fn write(self, mut file: &File) {
+    /// Writes the mark. Fails only where there has been none before.
+    pub fn write(self, mut file: &File) -> io::Result<()> {
         let text = match self {
             Self::Clear => String::new(),
             Self::Wedged => "wedged\n".to_owned(),
             Self::Failed { times, at } => format!("failed {times} {at}\n"),
         };
-        let _ = file.set_len(0);
-        let _ = file.rewind();
-        let _ = file.write_all(text.as_bytes());
+        file.rewind()?;
+        file.write_all(format!("{text:<MARK_LENGTH$}").as_bytes())
     }
 
-    /// One more start has failed.
+    /// One more start has failed, or may fail.
     pub fn failed_again(self) -> Self {
         let times = match self {
             Self::Failed { times, .. } => times.saturating_add(1),
@@ -100,19 +105,22 @@ impl Mark {
         Self::Failed { times, at: now() }
     }
 
-    /// Whether the next start is not due yet: after the first failure one second, then
-    /// twice as long each time.
+    /// Whether the next start is not due yet: after the first failure it is at once, after
+    /// the second in a second, then in twice as long each time.
     fn says_wait(self) -> bool {
         let Self::Failed { times, at } = self else {
             return false;
         };
+        let Some(doublings) = times.checked_sub(2) else {
+            return false;
+        };
         let wait = 1u64
-            .checked_shl(times.saturating_sub(1))
+            .checked_shl(doublings)
             .unwrap_or(u64::MAX)
             .min(BACK_OFF_MAX);
         // A clock that was set back makes `at` lie ahead: no reason to wait.
         let now = now();
-        at <= now && now - at < wait
+        at <= now && now - at <= wait
     }
 }
 
@@ -178,6 +186,9 @@ pub fn start_and_ask(
             if mark.says_wait() {
                 return Err(NotStarted::BackingOff);
             }
+            mark.failed_again()
+                .write(&lock)
+                .map_err(NotStarted::NoPlace)?;
             let socket = spawn(place, &dir, lock).map_err(NotStarted::NoProcess)?;
             return client::ask(&socket, place, kind, body)
                 .and_then(|()| {
@@ -269,7 +280,7 @@ pub fn forget_failures(place: &Whereabouts) {
         if let Ok(file) = lock
             && file.try_lock().is_ok()
         {
-            Mark::Clear.write(&file);
+            let _ = Mark::Clear.write(&file);
         }
     }
 }
@@ -285,7 +296,7 @@ pub fn cut_off(place: &Whereabouts) {
                 .custom_flags(nix::libc::O_NOFOLLOW)
                 .open(socket.with_extension("lock"))
             {
-                Mark::Wedged.write(&file);
+                let _ = Mark::Wedged.write(&file);
             }
         }
     }
@@ -301,12 +312,13 @@ mod tests {
             times,
             at: now() - ago,
         };
-        assert!(failed(1, 0).says_wait());
-        assert!(!failed(1, 2).says_wait());
-        assert!(failed(5, 10).says_wait());
-        assert!(!failed(5, 17).says_wait());
+        assert!(!failed(1, 0).says_wait());
+        assert!(failed(2, 0).says_wait());
+        assert!(!failed(2, 3).says_wait());
+        assert!(failed(6, 10).says_wait());
+        assert!(!failed(6, 18).says_wait());
         assert!(failed(4_000_000_000, BACK_OFF_MAX - 5).says_wait());
-        assert!(!failed(4_000_000_000, BACK_OFF_MAX + 1).says_wait());
+        assert!(!failed(4_000_000_000, BACK_OFF_MAX + 2).says_wait());
         assert!(
             !Mark::Failed {
                 times: 9,
@@ -315,5 +327,29 @@ mod tests {
             .says_wait()
         );
         assert!(!Mark::Clear.says_wait());
+    }
+
+    #[test]
+    fn a_mark_is_read_back_whatever_was_there_before() {
+        let path = std::env::temp_dir().join(format!("treewatch-mark-{}", std::process::id()));
+        let (file, got) = try_lock(&path).unwrap();
+        assert!(got);
+        assert_eq!(Mark::read(&file), Mark::Clear);
+        let longest = Mark::Failed {
+            times: u32::MAX,
+            at: u64::MAX,
+        };
+        for mark in [longest, Mark::Wedged, longest.failed_again(), Mark::Clear] {
+            mark.write(&file).unwrap();
+            assert_eq!(file.metadata().unwrap().len(), MARK_LENGTH as u64);
+            let read = Mark::read(&file);
+            match (mark, read) {
+                (Mark::Failed { times, .. }, Mark::Failed { times: read, .. }) => {
+                    assert_eq!(times, read);
+                }
+                _ => assert_eq!(mark, read),
+            }
+        }
+        std::fs::remove_file(path).unwrap();
     }
 }

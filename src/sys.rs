@@ -3,7 +3,9 @@
 #![allow(unsafe_code)]
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use nix::sys::socket::{MsgFlags, SockFlag};
@@ -131,6 +133,18 @@ pub fn close_from(first: u32) {
     let limit = limit.ok().flatten().unwrap_or(1024).min(65_536) as RawFd;
     for raw in first as RawFd..limit {
         let _ = nix::unistd::close(raw);
+    }
+}
+
+/// Lets this process have as many descriptors as it may (getrlimit(2), `RLIMIT_NOFILE`).
+pub fn raise_descriptor_limit() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // No more than we have use for: some programs walk all they may have.
+        let wanted = hard.min(4096);
+        if soft < wanted {
+            let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted, hard);
+        }
     }
 }
 

@@ -36,7 +36,8 @@ pub fn write(id: &str, seq: u64) -> String {
 /// Reads the place in the journal of the instance `id` from a token. `None` for whatever
 /// was not written by that very instance.
 pub fn read(token: &[u8], id: &str) -> Option<u64> {
-    if token.len() > LENGTH_MAX || id.is_empty() {
+    // serde would take an array for the object as well.
+    if token.len() > LENGTH_MAX || id.is_empty() || token.first() != Some(&b'{') {
         return None;
     }
     let form: Form<'_> = serde_json::from_slice(token).ok()?;
@@ -74,6 +75,7 @@ mod tests {
             r#"{"v":2,"id":"abc","seq":1e3}"#,
             r#"{"v":2,"id":"abc","seq":18446744073709551616}"#,
             r#"{"v":2,"id":["abc"],"seq":1}"#,
+            r#"[2,"abc",1]"#,
             r#"{"v":2,"id":"abc","seq":1"#,
             NOBODY,
         ] {

@@ -45,7 +45,7 @@ answer_paths() {
 }
 
 show_answer() {
-	tr '\0' ' ' <"$HOME/answer" | head -c 2000 | cat -v
+	{ tr '\0' ' ' <"$HOME/answer" | cat -v | head -c 2000; } 2>/dev/null || :
 }
 
 answer_is_everything() {
@@ -86,10 +86,11 @@ assert_names_not() {
 
 # answer_has PATH: with or without a slash at its end.
 answer_has() {
-	local path
-	while IFS= read -r -d '' path; do
+	local path paths
+	mapfile -d '' -t paths < <(answer_paths)
+	for path in "${paths[@]}"; do
 		if test "${path%/}" = "${1%/}"; then return; fi
-	done < <(answer_paths)
+	done
 	return 1
 }
 

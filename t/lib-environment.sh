@@ -65,6 +65,8 @@ new_home() {
 			defaultBranch = main
 		[advice]
 			detachedHead = false
+			addEmbeddedRepo = false
+			sparseIndexExpanded = false
 		[gc]
 			auto = 0
 		[maintenance]
@@ -133,10 +135,13 @@ stop_watchers() {
 			) || code=$?
 		done <"$place/home/watched"
 	fi
-	test "$code" = 0 || echo "treewatch stop failed with $code"
+	local end=$((SECONDS + 10))
+	if test "$code" != 0; then
+		echo "treewatch stop failed with $code"
+		end=$SECONDS
+	fi
 
 	left=$(our_processes)
-	local end=$((SECONDS + 10))
 	while test -n "$left" && test "$SECONDS" -lt "$end"; do
 		sleep 0.02 # the step of this poll
 		left=$(our_processes)

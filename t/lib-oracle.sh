@@ -33,8 +33,9 @@ uses_untracked_cache() {
 	test "$(git -C "$1" config --type=bool core.untrackedCache 2>/dev/null || :)" = true
 }
 
-# How many entries of the index git may pass over on its next run: their tag in
-# `ls-files -f` is a lower-case letter.
+# How many entries of the index git may pass over: their tag in `ls-files -f` is
+# a lower-case letter. git asks the monitor to find out, so with an answer of
+# everything there is none.
 skippable_entries() {
 	git -C "$1" ls-files -f | grep -c '^[a-z]' || :
 }
@@ -42,33 +43,50 @@ skippable_entries() {
 # assert_skippable REPO: without this a comparison would prove nothing, git
 # having looked at everything all along.
 assert_skippable() {
-	test "$(skippable_entries "$1")" -gt 0 ||
+	test ! -s "$(index_of "$1")" || test "$(skippable_entries "$1")" -gt 0 ||
 		fail "no entry of $1 is fsmonitor-valid, so git looks at every file: $(git -C "$1" ls-files -f | head -n 3)"
 }
 
-# oracle [REPO [MODE]]: MODE is all (default), normal or no, as for
-# --untracked-files. In a repository with the untracked cache on use one mode
-# only: git errs by itself when they alternate.
+# oracle [REPO [MODE]]: git status under the monitor is what it is without, and
+# git has not looked at every file to find out. MODE is all (default), normal or
+# no, as for --untracked-files. In a repository with the untracked cache on use
+# one mode only: git errs by itself when they alternate.
 #
 # Asks twice, as the first answer is used with the index as it was before, and
 # the second with what the first run has saved.
 oracle() {
+	assert_skippable "${1:-.}" || return
+	oracle_after_loss "$@"
+}
+
+# oracle_after_loss [REPO [MODE]]: the same where the first answer may be
+# everything. The second may not.
+oracle_after_loss() {
 	local repo=${1:-.} mode=${2:-all} index work code=0
 	work=$(mktemp -d "$HOME/oracle.XXXXXX")
 	index=$(index_of "$repo")
-	if test -e "$index"; then
-		assert_skippable "$repo" || return
-		cp -p "$index" "$work/index"
-	fi
+	if test -e "$index"; then cp -p "$index" "$work/index"; fi
 
 	# The watched one first: what has only just happened must be in it.
 	status_watched "$repo" "$mode" >"$work/watched" || return
 	status_plain "$repo" "$work/index" "$mode" >"$work/plain" || return
 	same_status "$repo" "$mode" "$work" || code=1
+	assert_skippable "$repo" || return
 	status_watched "$repo" "$mode" >"$work/watched" || return
 	same_status "$repo" "$mode" "$work" || code=1
 	if test "$code" = 0; then rm -rf "$work"; fi
 	return "$code"
+}
+
+# oracle_after_rename [REPO [MODE]]: the same after directories were renamed.
+# inotify watches what was renamed and stays exact; notify watches paths, and has
+# to begin anew when one of them means another directory.
+oracle_after_rename() {
+	if watches_inodes; then oracle "$@"; else oracle_after_loss "$@"; fi
+}
+
+watches_inodes() {
+	test "$(git config treewatch.backend)" = inotify
 }
 
 # Compare, excusing only what git does wrong with no monitor at all.

@@ -30,9 +30,13 @@ each_backend() {
 
 ### What tests call ###########################################################
 
+# What is said about the test itself goes to descriptor 9, so that it is read
+# even when it is said by a command whose output the test sends elsewhere.
+exec 9>&2
+
 # fail WORDS: say why the test fails, and fail.
 fail() {
-	printf '%s\n' "$*"
+	printf '%s\n' "$*" >&9
 	return 1
 }
 
@@ -51,13 +55,14 @@ requires() {
 }
 
 # must_fail COMMAND...: the command ends with an exit code of its own that is
-# not 0. Being killed, or not being there at all, does not count.
+# not 0. Being killed, or not being there at all, does not count. (128 is git's
+# own for what is fatal.)
 must_fail() {
 	local code=0
 	"$@" || code=$?
 	if test "$code" = 0; then
 		fail "this should have failed: $*"
-	elif test "$code" -gt 125; then
+	elif test "$code" -gt 125 && test "$code" != 128; then
 		fail "this should have failed by itself, but ended with $code: $*"
 	fi
 }
@@ -69,19 +74,23 @@ test_poll() {
 	local limit=$1 code said
 	shift
 	local end=$((SECONDS + limit + 1))
+	# A try that fails is nothing to report.
+	trap - ERR
 	while :; do
 		# A subshell with -e of its own, not a condition: a condition would
 		# switch -e off for everything called in it.
 		set +e
-		said=$(trap - ERR; set -e; "$@" 2>&1)
+		said=$(trap - ERR; set -e; "$@" 2>&1 9>&1)
 		code=$?
 		set -e
 		if test "$code" = 0; then
 			if test -n "$said"; then printf '%s\n' "$said"; fi
+			trap say_where ERR
 			return 0
 		fi
 		if test "$SECONDS" -ge "$end"; then
-			printf '%s\n' "$said"
+			printf '%s\n' "$said" >&9
+			trap say_where ERR
 			fail "did not come true within $limit seconds: $*"
 			return
 		fi
@@ -118,7 +127,7 @@ test_functions() {
 # Where in the test a command failed: the trap on ERR.
 say_where() {
 	local command=$BASH_COMMAND frame
-	exec >&2
+	exec >&9
 	echo "failed: $command"
 	for ((frame = 1; frame < ${#FUNCNAME[@]} - 1; frame++)); do
 		case ${FUNCNAME[frame]} in
@@ -143,10 +152,10 @@ run_one() {
 		set -eE
 		trap say_where ERR
 		"$function"
-	) >"$log" 2>&1 </dev/null
+	) >"$log" 2>&1 9>&1 </dev/null
 	code=$?
 
-	if ! stop_watchers "$place" >>"$log" 2>&1; then
+	if ! stop_watchers "$place" >>"$log" 2>&1 9>&1; then
 		test "$code" = 77 && code=1
 		test "$code" = 0 && code=1
 	fi

@@ -82,7 +82,8 @@ impl Inotify {
         match kernel.add_watch(path, mask) {
             Ok(watch) => Ok(watch.as_raw()),
             Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Err(WatchError::NotADirectory),
-            Err(Errno::EACCES | Errno::EPERM) => Err(WatchError::NoAccess),
+            // Longer than a path may be: git cannot get there either.
+            Err(Errno::EACCES | Errno::EPERM | Errno::ENAMETOOLONG) => Err(WatchError::NoAccess),
             Err(Errno::ENOSPC) => Err(WatchError::LimitReached),
             Err(error) => Err(WatchError::Other(error.into())),
         }
@@ -151,7 +152,11 @@ impl Backend for Inotify {
                     .unwrap_or(QUEUE);
                 Ok(())
             }
-            Err(Errno::EMFILE) => Err(StartError::LimitReached),
+            // The same error for instances and for descriptors (inotify_init(2)).
+            Err(Errno::EMFILE) if std::fs::File::open("/dev/null").is_ok() => {
+                Err(StartError::LimitReached)
+            }
+            Err(Errno::EMFILE | Errno::ENFILE) => Err(StartError::Descriptors),
             Err(error) => Err(StartError::Other(error.into())),
         }
     }

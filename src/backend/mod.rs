@@ -22,9 +22,9 @@ pub mod disk;
 pub mod inotify;
 pub mod notify;
 #[cfg(test)]
-mod tests;
-#[cfg(test)]
 pub mod scripted;
+#[cfg(test)]
+mod tests;
 
 /// Identity of a watched directory (on inotify the watch descriptor, always positive).
 ///
@@ -51,9 +51,12 @@ pub enum What {
     Attributes,
     /// The watched directory itself was deleted. No name.
     SelfDeleted,
-    /// The watched directory itself was renamed. No name.
+    /// The watched directory itself was renamed. No name. Not every backend says so.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     SelfMoved,
-    /// The file system of the watched directory was unmounted. No name.
+    /// The file system of the watched directory was unmounted. No name. Not every backend
+    /// says so.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     Unmounted,
     /// The watch is gone, whoever removed it; its id means nothing any more. No name.
     WatchGone,
@@ -93,6 +96,8 @@ pub enum WatchError {
 pub enum StartError {
     /// The system's limit on watchers is used up (EMFILE on inotify: instances).
     LimitReached,
+    /// This process, or the system, can open no more files.
+    Descriptors,
     /// Anything else.
     Other(io::Error),
 }

@@ -51,39 +51,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use ::notify::{Config, ErrorKind, RecommendedWatcher, RecursiveMode, Watcher};
-use nix::errno::Errno;
-use nix::sys::stat::{FileStat, lstat, stat};
-
-use super::disk::{Disk, relative};
-use super::{Backend, Drained, EnterError, Event, StartError, WatchError, WatchId, What};
+use super::disk::Disk;
+use super::{Backend, Drained, EnterError, Event, StartError, WatchError, WatchId};
 use cookie::Cookies;
-use queue::{Queue, Waited};
-use registry::{Identity, Registry};
-use translate::{Manner, Translator};
+use queue::Waited;
+use session::{RENAMED, Session, WHOLE_TREE};
 
 mod cookie;
 mod queue;
 mod raw;
 mod registry;
+mod session;
 mod translate;
 
 /// So long a cookie may take to come back.
 pub const PATIENCE: Duration = Duration::from_millis(400);
 
-/// So long the crate's thread may take to end.
-const ENDING: Duration = Duration::from_secs(1);
-
-/// Whether one registration stands for a whole tree.
-const WHOLE_TREE: bool = cfg!(target_os = "macos");
-
-/// Whether the system's way of watching tells enough.
-const SUPPORTED: bool = cfg!(any(target_os = "linux", target_os = "macos"));
-
-const RENAMED: &str = "the worktree was renamed or removed";
 const NO_COOKIE: &str = "no file can be made in the watcher's own directory";
 const LATE: &str = "the system's file watching is too slow";
-const TWICE: &str = "a directory is found in two places, as if mounted twice";
 
 /// See the module's text.
 pub struct Notify {
@@ -91,19 +76,6 @@ pub struct Notify {
     cookies: Cookies,
     session: Option<Session>,
     why_lost: &'static str,
-}
-
-/// What lives from one restart to the next.
-struct Session {
-    /// There until the session is dropped.
-    watcher: Option<RecommendedWatcher>,
-    queue: Queue,
-    registry: Registry,
-    /// The path of the top once it is registered.
-    top: Option<Vec<u8>>,
-    /// Watches to report as gone.
-    gone: Vec<WatchId>,
-    lost: Option<&'static str>,
 }
 
 impl Notify {
@@ -154,204 +126,6 @@ impl Notify {
             session.lost = Some(RENAMED);
         }
         session.hand_over(sink)
-    }
-}
-
-impl Session {
-    fn start(cookies: &Cookies) -> Result<Self, StartError> {
-        if !SUPPORTED {
-            return Err(StartError::Other(io::ErrorKind::Unsupported.into()));
-        }
-        let dir = cookies.dir().as_os_str().as_bytes();
-        let (queue, handler) = queue::pair(dir).map_err(start_error)?;
-        let config = Config::default().with_follow_symlinks(false);
-        let watcher =
-            RecommendedWatcher::new(handler, config).map_err(|error| match error.kind {
-                ErrorKind::Io(error) => start_error(error),
-                _ => StartError::Other(io::Error::other(error)),
-            })?;
-        let session = Self {
-            watcher: Some(watcher),
-            queue,
-            registry: Registry::default(),
-            top: None,
-            gone: Vec::new(),
-            lost: None,
-        };
-        if session.queue.is_closed() {
-            // The crate does not say so if its thread cannot be started.
-            return Err(StartError::Other(io::Error::other(
-                "a thread could not be started",
-            )));
-        }
-        Ok(session)
-    }
-
-    fn hand_over(&mut self, sink: &mut dyn FnMut(Event<'_>)) -> Result<(), &'static str> {
-        if self.queue.is_closed() {
-            return Err("the system's file watching has ended");
-        }
-        let events = self.queue.take()?;
-        for id in std::mem::take(&mut self.gone) {
-            sink(about_itself(id, What::WatchGone));
-        }
-        for raw in &events {
-            let outcome = Translator {
-                registry: &mut self.registry,
-                top: self.top.as_deref(),
-                manner: if WHOLE_TREE {
-                    Manner::Merged
-                } else {
-                    Manner::Each
-                },
-                is_dir: &|path| lstat(as_path(path)).ok().map(|found| is_dir(&found)),
-            }
-            .take(raw, sink);
-            // Its own path alone the crate has forgotten by itself, if it was removed.
-            let by_itself = matches!(raw.kind, raw::Kind::Removed(_)) && outcome.dropped.len() == 1;
-            if !by_itself {
-                for path in &outcome.dropped {
-                    self.unregister(path);
-                }
-            }
-            if outcome.top {
-                let gone = matches!(raw.kind, raw::Kind::Removed(_))
-                    && lstat(as_path(&raw.path)) == Err(Errno::ENOENT);
-                let id = self.registry.find(&raw.path).map(|(id, _)| id);
-                let (Some(id), true) = (id, gone) else {
-                    return Err(RENAMED);
-                };
-                sink(about_itself(id, What::SelfDeleted));
-                sink(about_itself(id, What::WatchGone));
-                self.forget(&raw.path);
-            }
-        }
-        self.lost.take().map_or(Ok(()), Err)
-    }
-
-    /// Registers a directory with the crate.
-    fn register(&mut self, path: &[u8], mode: RecursiveMode) -> Result<(), WatchError> {
-        let watcher = match &mut self.watcher {
-            Some(watcher) if !self.queue.is_closed() => watcher,
-            _ => return Err(WatchError::Other(io::ErrorKind::NotConnected.into())),
-        };
-        watcher
-            .watch(as_path(path), mode)
-            .map_err(|error| match error.kind {
-                ErrorKind::MaxFilesWatch => WatchError::LimitReached,
-                ErrorKind::PathNotFound => WatchError::NotADirectory,
-                ErrorKind::Io(error) => watch_error(error),
-                _ => WatchError::Other(io::Error::other(error)),
-            })
-    }
-
-    fn unregister(&mut self, path: &[u8]) {
-        if WHOLE_TREE || self.queue.is_closed() {
-            return;
-        }
-        if let Some(watcher) = &mut self.watcher {
-            // Most have been dropped by the crate itself.
-            let _ = watcher.unwatch(as_path(path));
-        }
-    }
-
-    /// Ends the registration of a path, with whatever ends with it.
-    fn forget(&mut self, path: &[u8]) {
-        for registration in self.registry.remove_all(path) {
-            self.unregister(&registration.path);
-            self.gone.push(registration.id);
-        }
-    }
-
-    /// Looks for a registration that is still good, and ends one that is not: the crate
-    /// would take what the old directory does for the new one's doing.
-    fn known(&mut self, path: &[u8], identity: Identity) -> Option<WatchId> {
-        let (id, known) = self.registry.find(path)?;
-        if known == identity {
-            return Some(id);
-        }
-        self.forget(path);
-        None
-    }
-
-    fn insert(&mut self, path: &[u8], identity: Identity) -> Result<WatchId, WatchError> {
-        self.registry
-            .insert(path, identity)
-            .ok_or_else(|| WatchError::Other(io::Error::other("no ids are left")))
-    }
-
-    fn guard(&mut self, path: &[u8]) -> Result<WatchId, WatchError> {
-        let identity = directory(stat(as_path(path)))?;
-        if let Some(id) = self.known(path, identity) {
-            return Ok(id);
-        }
-        self.register(path, RecursiveMode::NonRecursive)?;
-        self.queue.only_guard(path);
-        self.insert(path, identity)
-    }
-
-    fn watch(&mut self, disk: &Disk, path: &[u8]) -> Result<WatchId, WatchError> {
-        let identity = directory(lstat(relative(path)))?;
-        let top = disk.top().as_os_str().as_bytes();
-        let mut full = top.to_vec();
-        if !path.is_empty() {
-            if full.last() != Some(&b'/') {
-                full.push(b'/');
-            }
-            full.extend_from_slice(path);
-        }
-        if let Some(id) = self.known(&full, identity) {
-            // It may have been a guarded directory only.
-            self.queue.watch_whole(&full);
-            if path.is_empty() {
-                self.top = Some(full);
-            }
-            return Ok(id);
-        }
-        let is_here =
-            |path: &[u8]| directory(lstat(as_path(path))).is_ok_and(|found| found == identity);
-        let others = self.registry.other_paths(identity, &full);
-        if others.iter().any(|other| is_here(other)) {
-            self.lost = Some(TWICE);
-        }
-        if !WHOLE_TREE || path.is_empty() {
-            let mode = if WHOLE_TREE {
-                RecursiveMode::Recursive
-            } else {
-                RecursiveMode::NonRecursive
-            };
-            self.register(&full, mode)?;
-        }
-        let id = self.insert(&full, identity)?;
-        if !is_here(&full) {
-            // The crate went by the absolute path and came to something else.
-            self.forget(&full);
-            if directory(lstat(relative(path))).is_ok_and(|found| found == identity) {
-                self.lost = Some(RENAMED);
-            }
-            return Err(WatchError::NotADirectory);
-        }
-        self.queue.watch_whole(&full);
-        if path.is_empty() {
-            self.top = Some(full);
-        }
-        Ok(id)
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        let Some(watcher) = self.watcher.take() else {
-            return;
-        };
-        if self.queue.is_closed() {
-            // Dropping it would panic: it sends a message to its thread.
-            std::mem::forget(watcher);
-            return;
-        }
-        drop(watcher);
-        // What it holds is scarce, and whoever ends it may be about to start another.
-        self.queue.wait_closed(ENDING);
     }
 }
 
@@ -422,8 +196,8 @@ impl Backend for Notify {
 
     fn unwatch(&mut self, id: WatchId) {
         if let Some(session) = &mut self.session {
-            if let Some(registration) = session.registry.get(id) {
-                session.forget(&registration);
+            if let Some(path) = session.registry.get(id) {
+                session.forget(&path);
             }
         }
     }
@@ -470,45 +244,87 @@ impl Backend for Notify {
     }
 }
 
-fn about_itself(watch: WatchId, what: What) -> Event<'static> {
-    Event {
-        watch,
-        what,
-        is_dir: true,
-        name: b"",
-        cookie: 0,
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::session::{start_error, watch_error};
+    use super::*;
+    use crate::backend::tests::Place;
+    use nix::errno::Errno;
+
+    fn notify(place: &Place) -> Notify {
+        Notify::new(place.disk(), &place.state(), OsStr::new("0123456789abcdef"))
     }
-}
 
-fn as_path(path: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(path))
-}
-
-fn is_dir(found: &FileStat) -> bool {
-    found.st_mode & nix::libc::S_IFMT == nix::libc::S_IFDIR
-}
-
-/// The identity of what was found, if it is a directory.
-fn directory(found: nix::Result<FileStat>) -> Result<Identity, WatchError> {
-    match found {
-        Ok(found) if is_dir(&found) => Ok((found.st_dev as u64, found.st_ino as u64)),
-        Ok(_) => Err(WatchError::NotADirectory),
-        Err(error) => Err(watch_error(error.into())),
+    fn files(dir: &Path) -> Vec<String> {
+        let mut names: Vec<_> = std::fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
     }
-}
 
-fn watch_error(error: io::Error) -> WatchError {
-    match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => WatchError::NotADirectory,
-        Some(Errno::EACCES | Errno::EPERM) => WatchError::NoAccess,
-        Some(Errno::ENOSPC) => WatchError::LimitReached,
-        _ => WatchError::Other(error),
+    #[test]
+    fn a_cookie_is_made_for_a_drain_and_for_nothing_else() {
+        let place = Place::new();
+        let left = place.state().join("0123456789abcdef.cookie-1");
+        let foreign = place.state().join("fedcba9876543210.cookie-1");
+        std::fs::write(&left, "").unwrap();
+        std::fs::write(&foreign, "").unwrap();
+        let mut backend = notify(&place);
+        backend.restart().unwrap();
+        assert_eq!(files(&place.state()), ["fedcba9876543210.cookie-1"]);
+        backend.enter().unwrap();
+        backend.watch(b"").unwrap();
+        backend.leave();
+        for _ in 0..5 {
+            assert_eq!(backend.gather(&mut |_| {}), Drained::Some);
+        }
+        assert_eq!(backend.cookies.made(), 0);
+        assert_eq!(backend.drain(&mut |_| {}), Drained::Complete);
+        assert_eq!(backend.cookies.made(), 1);
+        assert_eq!(files(&place.state()), ["fedcba9876543210.cookie-1"]);
     }
-}
 
-fn start_error(error: io::Error) -> StartError {
-    match error.raw_os_error().map(Errno::from_raw) {
-        Some(Errno::EMFILE | Errno::ENFILE) => StartError::LimitReached,
-        _ => StartError::Other(error),
+    #[test]
+    fn without_cookies_nothing_is_vouched_for() {
+        let place = Place::new();
+        let mut backend = notify(&place);
+        backend.restart().unwrap();
+        backend.enter().unwrap();
+        backend.watch(b"").unwrap();
+        backend.leave();
+        std::fs::remove_dir(place.state()).unwrap();
+        assert_eq!(backend.drain(&mut |_| {}), Drained::Lost);
+        assert_eq!(backend.why_lost(), NO_COOKIE);
+        backend.restart().unwrap();
+        backend.enter().unwrap();
+        assert!(backend.watch(b"").is_err());
+        backend.leave();
+    }
+
+    #[test]
+    fn the_system_s_limits_are_told_apart() {
+        let error = |errno: Errno| io::Error::from(errno);
+        assert!(matches!(
+            start_error(error(Errno::EMFILE)),
+            StartError::LimitReached
+        ));
+        assert!(matches!(
+            start_error(error(Errno::ENOMEM)),
+            StartError::Other(_)
+        ));
+        assert!(matches!(
+            watch_error(error(Errno::ENOSPC)),
+            WatchError::LimitReached
+        ));
+        assert!(matches!(
+            watch_error(error(Errno::EACCES)),
+            WatchError::NoAccess
+        ));
+        assert!(matches!(
+            watch_error(error(Errno::ENOTDIR)),
+            WatchError::NotADirectory
+        ));
     }
 }

@@ -103,7 +103,9 @@ pub fn main() -> i32 {
 /// here, or has no token after it.
 fn misused_hook() -> Option<Problem> {
     let version = std::env::args_os().nth(1)?.to_str()?.parse::<u32>().ok()?;
-    let why = if (1..=2).contains(&version) {
+    let why = if std::env::args_os().len() > 3 {
+        "there is more than a token after the version".to_owned()
+    } else if (1..=2).contains(&version) {
         "the token is missing".to_owned()
     } else {
         format!("version {version} of the hook protocol is not spoken here")

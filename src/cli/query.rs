@@ -113,6 +113,10 @@ fn read_request() -> Result<Vec<u8>, Problem> {
         .take(1 << 20)
         .read_to_end(&mut text)
         .map_err(|error| bad(error.to_string()))?;
+    // serde would take an array for the object as well.
+    if text.trim_ascii_start().first() != Some(&b'{') {
+        return Err(bad("it is no JSON object".to_owned()));
+    }
     let request: Request = serde_json::from_slice(&text).map_err(|error| bad(error.to_string()))?;
     if request.version != 2 {
         return Err(bad(format!(

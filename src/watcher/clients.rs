@@ -1,5 +1,6 @@
 //! Connections: bounded in number, in size and in time, and none waits for another.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -232,6 +233,8 @@ impl Client {
 /// All connections of a watcher.
 pub struct Clients {
     identity: Identity,
+    /// A descriptor to give up when there are no more.
+    spare: Option<File>,
     list: Vec<Client>,
 }
 
@@ -240,6 +243,7 @@ impl Clients {
     pub fn new(identity: Identity) -> Self {
         Self {
             identity,
+            spare: File::open("/dev/null").ok(),
             list: Vec::new(),
         }
     }
@@ -276,15 +280,25 @@ impl Clients {
                     if matches!(
                         error.raw_os_error(),
                         Some(nix::libc::EMFILE | nix::libc::ENFILE)
-                    ) && !self.list.is_empty()
-                    {
-                        self.list.remove(0);
-                        continue;
+                    ) {
+                        if self.list.is_empty() {
+                            self.turn_away(listener);
+                        } else {
+                            self.list.remove(0);
+                            continue;
+                        }
                     }
                     return;
                 }
             }
         }
+    }
+
+    /// Not even one connection can be kept: takes one from the queue, and closes it.
+    fn turn_away(&mut self, listener: &UnixListener) {
+        self.spare = None;
+        drop(listener.accept());
+        self.spare = File::open("/dev/null").ok();
     }
 
     /// Goes on with connection `index`, which can be read or written.

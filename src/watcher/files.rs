@@ -11,11 +11,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::sys::stat::{Mode, umask};
 
 use super::log::Log;
 use crate::repo::{self, Whereabouts};
+use crate::start::try_lock;
 
 /// See the module's text.
 pub struct Files {
@@ -104,6 +106,33 @@ impl Files {
         self.find() && self.bound.is_some() && identity(&self.socket_path()) == self.bound
     }
 
+    /// Removes what watchers that were killed have left here, if it is a day old and they
+    /// are gone: their worktrees may be gone as well, so that nobody else ever would.
+    pub fn sweep_left_over(&self) {
+        const AGE: Duration = Duration::from_secs(86_400);
+        let Ok(entries) = std::fs::read_dir(&self.dir) else {
+            return;
+        };
+        for entry in entries.flatten().take(10_000) {
+            let path = entry.path();
+            if path.extension() != Some(OsStr::new("lock")) || entry.file_name() == self.lock_name {
+                continue;
+            }
+            let old = entry.metadata().is_ok_and(|found| {
+                found.is_file()
+                    && found
+                        .modified()
+                        .is_ok_and(|then| then.elapsed().is_ok_and(|age| age > AGE))
+            });
+            // Whoever holds the lock is alive, and nobody starts while we hold it.
+            if old && let Ok((_held, true)) = try_lock(&path) {
+                let _ = std::fs::remove_file(path.with_extension("sock"));
+                Log::new(path.with_extension("log"), false).remove();
+                let _ = std::fs::remove_file(&path);
+            }
+        }
+    }
+
     /// Removes socket and lock, and the directory if nothing else is in it. `log`: the log
     /// as well. The lock itself goes when this process does.
     pub fn remove(&mut self, log: bool) {
@@ -121,7 +150,8 @@ impl Files {
     }
 }
 
-fn identity(path: &Path) -> Option<(u64, u64)> {
+/// Device and inode of what is at `path`.
+pub fn identity(path: &Path) -> Option<(u64, u64)> {
     path.symlink_metadata()
         .ok()
         .map(|found| (found.dev(), found.ino()))

@@ -6,14 +6,17 @@
 //! [`state`] (what is believed), [`settle`] (how it is made true), [`tree`], [`links`] and
 //! [`journal`].
 
+pub mod census;
 pub mod clients;
 pub mod files;
 pub mod follow;
 pub mod front;
 pub mod journal;
+pub mod limits;
 pub mod links;
 pub mod log;
 pub mod mounts;
+pub mod recovery;
 pub mod remote;
 pub mod report;
 pub mod serve;
@@ -38,9 +41,10 @@ use nix::unistd::{dup2_stdin, dup2_stdout, setsid};
 use crate::backend::Backend;
 use crate::backend::disk::Disk;
 use crate::backend::notify::Notify;
-use crate::config::{BackendChoice, Config};
+#[cfg(target_os = "linux")]
+use crate::config::BackendChoice;
+use crate::config::Config;
 use crate::repo::Whereabouts;
-use crate::start::Mark;
 use crate::sys;
 use crate::wire::Identity;
 
@@ -89,12 +93,11 @@ pub fn begin(
     first: Option<Client>,
 ) -> std::io::Result<()> {
     umask(Mode::from_bits_truncate(0o077));
+    sys::raise_descriptor_limit();
     let signals = end_signals()?;
     let listener = match files.bind() {
         Ok(listener) => listener,
         Err(error) => {
-            let mark = Mark::read(files.lock()).failed_again();
-            mark.write(files.lock());
             files.log.begin(format_args!(
                 "cannot make the socket {}: {error}",
                 files.socket_path().display()
@@ -102,14 +105,14 @@ pub fn begin(
             return Err(error);
         }
     };
-    Mark::Clear.write(files.lock());
-    let config = Config::read(top, &place.git_dir);
+    let config = Config::read(&place.git_dir);
     let disk = Disk::new(top)?;
     let backend: Box<dyn Backend> = match config.backend {
         #[cfg(target_os = "linux")]
         BackendChoice::Inotify => Box::new(crate::backend::inotify::Inotify::new(disk)),
         _ => Box::new(Notify::new(disk, files.dir(), files.name())),
     };
+    files.sweep_left_over();
     files.log.begin(format_args!(
         "started for {} (process {})",
         top.display(),
@@ -161,14 +164,16 @@ fn take_descriptors() -> nix::Result<(OwnedFd, OwnedFd)> {
 
 /// A socket that becomes readable when a signal asks us to end.
 fn end_signals() -> std::io::Result<UnixStream> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGPIPE, SIGTERM};
+    use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM};
     let (reader, writer) = UnixStream::pair()?;
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::low_level::pipe::register(signal, writer.try_clone()?)?;
     }
     // A client that left is no reason to die.
     let ignored: std::sync::Arc<std::sync::atomic::AtomicBool> = Default::default();
-    signal_hook::flag::register(SIGPIPE, ignored)?;
+    signal_hook::flag::register(SIGPIPE, ignored.clone())?;
+    // A starter may have had it ignored: nobody could wait for git's answer then.
+    signal_hook::flag::register(SIGCHLD, ignored)?;
     Ok(reader)
 }
 

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::front::HookAnswer;
+use super::limits::Limit;
+use super::recovery::Recovery;
 use super::serve::Parts;
 use super::tracker::{Phase, Trouble};
 use crate::wire::PROTOCOL;
@@ -55,12 +57,9 @@ impl Counters {
 /// A trouble in words.
 pub fn words(trouble: Trouble) -> String {
     match trouble {
-        Trouble::Watches => {
-            "the limit of inotify watches is used up (fs.inotify.max_user_watches)".to_owned()
-        }
-        Trouble::Instances => {
-            "the limit of inotify instances is used up (fs.inotify.max_user_instances)".to_owned()
-        }
+        Trouble::Watches => "the limit of inotify watches is used up".to_owned(),
+        Trouble::Instances => "the limit of inotify instances is used up".to_owned(),
+        Trouble::Descriptors => "no more files can be opened (ulimit -n)".to_owned(),
         Trouble::Remote => {
             "the file system does not tell of changes made elsewhere (fsmonitor.allowRemote)"
                 .to_owned()
@@ -71,13 +70,22 @@ pub fn words(trouble: Trouble) -> String {
 }
 
 /// The state as one JSON object.
-pub(super) fn report(parts: &Parts, counters: &Counters, retry_at: Option<Instant>) -> Value {
+pub(super) fn report(parts: &Parts, counters: &Counters, recovery: &Recovery) -> Value {
     let tracker = &parts.tracker;
     let state = tracker.state();
     let (word, reason) = match tracker.phase() {
         Phase::Crawling => ("crawling", None),
         Phase::Watching => ("watching", None),
         Phase::Degraded(trouble) => ("degraded", Some(words(trouble))),
+    };
+    let limit = match tracker.phase() {
+        Phase::Degraded(trouble) => Limit::behind(trouble),
+        _ => None,
+    };
+    let needed = recovery.needed();
+    let reason = match (reason, limit) {
+        (Some(reason), Some(limit)) => Some(format!("{reason}: {}", limit.words(needed))),
+        (reason, _) => reason,
     };
     let (resyncs, why) = tracker.resyncs();
     let seconds = |time: SystemTime| {
@@ -105,7 +113,8 @@ pub(super) fn report(parts: &Parts, counters: &Counters, retry_at: Option<Instan
         "full_answers": counters.everything,
         "query_us_mean": (counters.spent.as_secs_f64() * 1e6 / counters.queries.max(1) as f64).round(),
         "remote": counters.remote,
-        "retry_in_s": retry_at.map(|at| at.saturating_duration_since(Instant::now()).as_secs()),
+        "limit": limit.map(|limit| limit.report(needed)),
+        "retry_in_s": recovery.due_at().map(|at| at.saturating_duration_since(Instant::now()).as_secs()),
         "rss_bytes": rss(),
         "uptime_s": counters.started.elapsed().as_secs(),
         "socket": parts.files.socket_path().to_string_lossy(),

@@ -13,15 +13,18 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::clients::Clients;
-use super::files::Files;
+use super::files::{self, Files};
 use super::follow::{self, Echo};
 use super::front::{self, HookAnswer};
 use super::mounts::Mounts;
+use super::recovery::Recovery;
 use super::remote;
 use super::report::{self, Counters};
 use super::tracker::{Phase, Pumped, Tracker, Trouble};
+use super::tree::TOP;
 use crate::backend::Backend;
 use crate::config::Config;
+use crate::start::Mark;
 use crate::wire::{Kind, Status};
 
 /// So long a round may look at the disk before clients are looked after again.
@@ -33,9 +36,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// So long events are left in the kernel's queue when nobody asks, to be taken in bulk.
 /// The queue holds 16,384 of them.
 const GATHER: Duration = Duration::from_millis(10);
-
-/// Waits between attempts of a degraded tracker: the first, and the longest.
-const RETRY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 /// So long the top may be nowhere to be found before the watcher ends.
 const HOMELESS: Duration = Duration::from_secs(600);
@@ -107,8 +107,9 @@ pub struct Server {
     gather_until: Option<Instant>,
     /// There is something left to look at.
     busy: bool,
-    retry_at: Option<Instant>,
-    retry_wait: Duration,
+    recovery: Recovery,
+    /// Device and inode of the git directory: one that was put in its place is another.
+    git_dir_identity: Option<(u64, u64)>,
     last_query: Instant,
     homeless_since: Option<Instant>,
     phase: Phase,
@@ -120,13 +121,13 @@ impl Server {
         let now = Instant::now();
         let mut server = Self {
             mounts: Mounts::new(&parts.top),
+            git_dir_identity: files::identity(&parts.git_dir),
             parts,
             counters: Counters::new(),
             crawl_began: now,
             gather_until: None,
             busy: true,
-            retry_at: None,
-            retry_wait: RETRY.0,
+            recovery: Recovery::new(),
             last_query: now,
             homeless_since: None,
             phase: Phase::Crawling,
@@ -247,7 +248,7 @@ impl Server {
 
     /// When the next round is due even if nothing happens.
     fn next_timer(&self) -> Option<Instant> {
-        if self.busy {
+        if self.busy || self.recovery.is_counting() {
             return Some(Instant::now());
         }
         let idle = self.idle_at();
@@ -258,7 +259,7 @@ impl Server {
             homeless,
             patience,
             self.gather_until,
-            self.retry_at,
+            self.recovery.due_at(),
             self.parts.clients.next_expiry(),
         ]
         .into_iter()
@@ -326,6 +327,10 @@ impl Server {
             return;
         }
         self.phase = phase;
+        if phase != Phase::Crawling {
+            // The start has not failed.
+            let _ = Mark::Clear.write(self.parts.files.lock());
+        }
         let log = &self.parts.files.log;
         match phase {
             Phase::Crawling => {}
@@ -335,15 +340,11 @@ impl Server {
                 log.line(format_args!(
                     "watching {directories} directories (walked in {took:.0?})"
                 ));
-                self.retry_wait = RETRY.0;
-                self.retry_at = None;
+                self.recovery.done();
             }
             Phase::Degraded(trouble) => {
                 log.line(format_args!("not watching: {}", report::words(trouble)));
-                if trouble != Trouble::Remote {
-                    self.retry_at = Some(Instant::now() + self.retry_wait);
-                    self.retry_wait = (self.retry_wait * 2).min(RETRY.1);
-                }
+                self.recovery.begin(trouble, Instant::now());
             }
         }
     }
@@ -415,8 +416,8 @@ impl Server {
         }
         let kind = remote::kind(&self.parts.top)
             .or_else(|| self.mounts.types().find_map(remote::kind_by_name));
+        self.counters.remote = kind;
         if kind.is_some() {
-            self.counters.remote = kind;
             self.parts.tracker.degrade(Trouble::Remote);
             self.note_phase();
         }
@@ -433,20 +434,35 @@ impl Server {
         {
             return Some(End::TopGone);
         }
-        if self.retry_at.is_some_and(|at| now >= at) {
-            self.retry_at = None;
-            self.parts.tracker.resync("trying again");
-            self.crawl_began = now;
-            self.busy = true;
-            self.note_phase();
+        if self.recovery.is_due(now) {
+            // Without watches nothing else tells that we are not wanted any more.
+            let end = self.check_health();
+            if end.is_some() {
+                return end;
+            }
+            self.try_again();
+        }
+        if self.recovery.is_counting() {
+            let backend = self.parts.tracker.backend();
+            self.recovery.count(backend, now + SLICE);
         }
         None
+    }
+
+    fn try_again(&mut self) {
+        self.recovery.try_now();
+        self.parts.tracker.resync("trying again");
+        self.crawl_began = Instant::now();
+        self.busy = true;
+        // If it fails at once, it fails anew.
+        self.phase = Phase::Crawling;
+        self.note_phase();
     }
 
     /// Something happened to the top, the git directory or our files.
     fn check_health(&mut self) -> Option<End> {
         if !self.parts.files.socket_is_there() {
-            return Some(if self.parts.git_dir.is_dir() {
+            return Some(if self.git_dir_is_there() {
                 End::SocketGone
             } else {
                 End::GitDirGone
@@ -459,13 +475,21 @@ impl Server {
         if backend.enter().is_ok() {
             backend.leave();
         } else if !self.relocate() {
-            return None;
+            // As long as it is watched it exists, and whoever asks next tells us where.
+            let is_watched = self.parts.tracker.state().tree.watch(TOP).is_some();
+            return (!is_watched && !self.git_dir_is_there()).then_some(End::TopGone);
         }
-        if !self.parts.git_dir.is_dir() {
+        if !self.git_dir_is_there() {
             return Some(End::GitDirGone);
         }
-        let config = Config::read(&self.parts.top, &self.parts.git_dir);
+        let config = Config::read(&self.parts.git_dir);
         (config != self.parts.config).then_some(End::NewSettings)
+    }
+
+    /// Whether the git directory is where it was, and not another one in its place.
+    fn git_dir_is_there(&self) -> bool {
+        let found = files::identity(&self.parts.git_dir);
+        found.is_some() && found == self.git_dir_identity
     }
 
     /// Answers a client if that can be done now. `true`: it wants us to end.
@@ -485,6 +509,9 @@ impl Server {
             }
             Kind::Query => {
                 let body = client.body().to_vec();
+                if pumped == Pumped::Degraded && self.recovery.limit_was_raised() {
+                    self.try_again();
+                }
                 let Some(answer) = self.hook_answer(&body, pumped, since) else {
                     return false;
                 };
@@ -522,7 +549,7 @@ impl Server {
     }
 
     fn report(&self) -> serde_json::Value {
-        report::report(&self.parts, &self.counters, self.retry_at)
+        report::report(&self.parts, &self.counters, &self.recovery)
     }
 }
 

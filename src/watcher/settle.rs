@@ -139,8 +139,13 @@ impl<B: Backend> Tracker<B> {
                 return Ok(());
             }
             Err(WatchError::LimitReached) => return Err(WatchError::LimitReached),
-            Err(WatchError::NoAccess | WatchError::Other(_)) => {
+            Err(WatchError::NoAccess) => {
                 self.cannot_see(parent, name, current, doubt);
+                return Ok(());
+            }
+            Err(WatchError::Other(_)) => {
+                // git may well see what we cannot (we are out of memory, say).
+                self.state.lost = Some("a directory cannot be watched");
                 return Ok(());
             }
         };
@@ -305,13 +310,24 @@ impl<B: Backend> Tracker<B> {
         let open = match listed {
             Ok(()) => self.backend.searchable(&path),
             Err(error) => {
-                use std::io::ErrorKind::{NotADirectory, NotFound};
-                if matches!(error.kind(), NotFound | NotADirectory) {
-                    // The event that says so is in the queue.
-                    self.names = names;
-                    return Ok(());
+                use std::io::ErrorKind::{
+                    InvalidFilename, NotADirectory, NotFound, PermissionDenied,
+                };
+                match error.kind() {
+                    // Not for us, or a path longer than any may be: not for git either.
+                    PermissionDenied | InvalidFilename => false,
+                    // It is gone, and the event that says so is in the queue.
+                    NotFound | NotADirectory => {
+                        self.names = names;
+                        return Ok(());
+                    }
+                    // git may well see what we cannot (we have no descriptor left, say).
+                    _ => {
+                        self.state.lost = Some("a directory cannot be listed");
+                        self.names = names;
+                        return Ok(());
+                    }
                 }
-                false
             }
         };
         self.note_access(node, open);

@@ -34,6 +34,8 @@ pub enum Trouble {
     Watches,
     /// The system's limit of watchers is used up.
     Instances,
+    /// No more files can be opened.
+    Descriptors,
     /// The file system is one whose changes this kernel does not hear of.
     Remote,
     /// The tree cannot be followed: why.
@@ -124,6 +126,7 @@ impl<B: Backend> Tracker<B> {
         self.phase = match self.backend.restart() {
             Ok(()) => Phase::Crawling,
             Err(StartError::LimitReached) => Phase::Degraded(Trouble::Instances),
+            Err(StartError::Descriptors) => Phase::Degraded(Trouble::Descriptors),
             Err(StartError::Other(_)) => Phase::Degraded(Trouble::Backend),
         };
         self.set_guards();

@@ -42,6 +42,12 @@ impl Cookies {
         &self.dir
     }
 
+    /// How many have been made.
+    #[cfg(test)]
+    pub fn made(&self) -> u64 {
+        self.last
+    }
+
     /// The top of the worktree has a new name: the directory may lie in it.
     pub fn relocate(&mut self, old: &Path, new: &Path) {
         if let Ok(below) = self.dir.strip_prefix(old) {

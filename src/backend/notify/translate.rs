@@ -59,8 +59,9 @@ impl Translator<'_> {
         if let (Some((id, _)), Kind::Attributes) = (registered, raw.kind) {
             sink(about(id, What::Attributes, true));
         }
+        let has_below = goes && self.registry.has_below(path);
         // What was in it, if a tree goes at once, nobody tells.
-        let at_once = matches!(raw.kind, Kind::Removed(_)) && self.registry.has_below(path);
+        let at_once = has_below && matches!(raw.kind, Kind::Removed(_));
         if let Some((dir, name)) = split(path) {
             if let Some((id, _)) = self.registry.find(dir) {
                 let kind = if at_once { Kind::From } else { raw.kind };
@@ -69,7 +70,7 @@ impl Translator<'_> {
                 self.somewhere_below(path, sink);
             }
         }
-        if registered.is_none() || !goes {
+        if !goes || (registered.is_none() && !has_below) {
             return Outcome::default();
         }
         if self.top == Some(path) {

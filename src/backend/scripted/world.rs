@@ -209,7 +209,10 @@ impl World {
     }
 
     fn dir_path(&self, dir: Ino) -> String {
-        let above = self.links.iter().rposition(|l| l.ino == dir && l.at.is_some());
+        let above = self
+            .links
+            .iter()
+            .rposition(|l| l.ino == dir && l.at.is_some());
         above.map_or_else(|| String::from("(top)"), |link| self.path(link))
     }
 
@@ -231,7 +234,10 @@ impl World {
             Kind::Dir(entries, _) => Some(entries),
             _ => None,
         };
-        entries.into_iter().flatten().map(|(name, link)| (*name, *link))
+        entries
+            .into_iter()
+            .flatten()
+            .map(|(name, link)| (*name, *link))
     }
 
     /// What a name in a directory stands for.
@@ -455,7 +461,11 @@ impl World {
         while !self.begin(op) {}
         self.finish_calls();
         // What is done in several calls has put its rest there.
-        while self.pending.front().is_some_and(|op| matches!(op, Op::RemoveRest(_))) {
+        while self
+            .pending
+            .front()
+            .is_some_and(|op| matches!(op, Op::RemoveRest(_)))
+        {
             let Some(rest) = self.pending.pop_front() else {
                 break;
             };

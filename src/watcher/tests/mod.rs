@@ -86,7 +86,9 @@ impl Rig {
 
     /// Pumps until all is settled; `false` if no answer can be given.
     fn pump(&mut self) -> bool {
-        let pumped = self.tracker.pump(Instant::now() + Duration::from_secs(3600));
+        let pumped = self
+            .tracker
+            .pump(Instant::now() + Duration::from_secs(3600));
         self.check_calls();
         match pumped {
             Pumped::Settled => true,
@@ -217,10 +219,17 @@ impl Rig {
             assert!(watch.is_some(), "{} is not watched", path.escape_ascii());
             assert_eq!(watch, world.inodes[*ino].watch, "{}", path.escape_ascii());
         }
-        assert_eq!(state.tree.len(), truth.len(), "directories that are not there");
+        assert_eq!(
+            state.tree.len(),
+            truth.len(),
+            "directories that are not there"
+        );
         let watches = world.inodes.iter().filter(|i| i.watch.is_some()).count();
         assert_eq!(watches, truth.len(), "watches that are not needed");
-        assert!(state.blind.is_empty(), "blind though everything can be read");
+        assert!(
+            state.blind.is_empty(),
+            "blind though everything can be read"
+        );
         assert!(state.missing.is_empty() && state.parked.is_empty());
     }
 }
@@ -228,7 +237,11 @@ impl Rig {
 impl Drop for Rig {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let log = self.world.try_borrow_mut().ok().and_then(|mut w| w.log.take());
+            let log = self
+                .world
+                .try_borrow_mut()
+                .ok()
+                .and_then(|mut w| w.log.take());
             log.iter().flatten().for_each(|line| println!("{line}"));
         }
     }
@@ -268,8 +281,15 @@ fn check(
             continue;
         }
         if reader.late {
-            let only_reach = |was: &Seen, is: &Seen| Seen { reach: is.reach, ..was.clone() } == *is;
-            if was.is_some_and(|was| was.reach != (true, true) || is.is_some_and(|is| only_reach(was, is))) {
+            let only_reach = |was: &Seen, is: &Seen| {
+                Seen {
+                    reach: is.reach,
+                    ..was.clone()
+                } == *is
+            };
+            if was.is_some_and(|was| {
+                was.reach != (true, true) || is.is_some_and(|is| only_reach(was, is))
+            }) {
                 // git keeps nothing of what it could not look at, and what it cannot look
                 // at for a moment nobody has to tell.
                 continue;

@@ -45,7 +45,9 @@ impl std::fmt::Debug for Script {
         for op in &self.first {
             writeln!(f, "  first {op:?}")?;
         }
-        self.steps.iter().try_for_each(|step| writeln!(f, "  {step:?}"))
+        self.steps
+            .iter()
+            .try_for_each(|step| writeln!(f, "  {step:?}"))
     }
 }
 
@@ -86,13 +88,21 @@ const WILD: Kinds = Kinds {
 fn any_of<T: std::fmt::Debug + 'static>(
     choices: Vec<(u32, BoxedStrategy<T>)>,
 ) -> impl Strategy<Value = T> {
-    Union::new_weighted(choices.into_iter().filter(|(weight, _)| *weight > 0).collect())
+    Union::new_weighted(
+        choices
+            .into_iter()
+            .filter(|(weight, _)| *weight > 0)
+            .collect(),
+    )
 }
 
 fn name(kinds: Kinds) -> impl Strategy<Value = Name> {
     any_of(vec![
         (6, prop::sample::select(vec!["a", "b", "c"]).boxed()),
-        (u32::from(kinds.git), prop::sample::select(vec![".git", "HEAD"]).boxed()),
+        (
+            u32::from(kinds.git),
+            prop::sample::select(vec![".git", "HEAD"]).boxed(),
+        ),
     ])
 }
 
@@ -127,13 +137,41 @@ fn op(kinds: Kinds) -> impl Strategy<Value = Op> {
         (12, slot(kinds).prop_map(Op::Mkdir).boxed()),
         (10, slot(kinds).prop_map(Op::Write).boxed()),
         (1, slot(kinds).prop_map(Op::Symlink).boxed()),
-        (5, (entry(kinds), any::<bool>()).prop_map(|(e, held)| Op::Remove(e, held)).boxed()),
+        (
+            5,
+            (entry(kinds), any::<bool>())
+                .prop_map(|(e, held)| Op::Remove(e, held))
+                .boxed(),
+        ),
         (4, entry(kinds).prop_map(Op::RemoveAll).boxed()),
-        (16, (entry(kinds), slot(kinds)).prop_map(|(e, s)| Op::Rename(e, s)).boxed()),
-        (3, (entry(kinds), slot(kinds)).prop_map(|(e, s)| Op::Exchange(e, s)).boxed()),
-        (4 * links, (entry(kinds), slot(kinds)).prop_map(|(e, s)| Op::Link(e, s)).boxed()),
-        (4 * modes, (entry(kinds), mode()).prop_map(|(e, m)| Op::Chmod(e, m)).boxed()),
-        (2 * modes, entry(kinds).prop_map(|e| Op::Chmod(e, OPEN)).boxed()),
+        (
+            16,
+            (entry(kinds), slot(kinds))
+                .prop_map(|(e, s)| Op::Rename(e, s))
+                .boxed(),
+        ),
+        (
+            3,
+            (entry(kinds), slot(kinds))
+                .prop_map(|(e, s)| Op::Exchange(e, s))
+                .boxed(),
+        ),
+        (
+            4 * links,
+            (entry(kinds), slot(kinds))
+                .prop_map(|(e, s)| Op::Link(e, s))
+                .boxed(),
+        ),
+        (
+            4 * modes,
+            (entry(kinds), mode())
+                .prop_map(|(e, m)| Op::Chmod(e, m))
+                .boxed(),
+        ),
+        (
+            2 * modes,
+            entry(kinds).prop_map(|e| Op::Chmod(e, OPEN)).boxed(),
+        ),
         (modes, mode().prop_map(Op::ChmodTop).boxed()),
         (1, Just(Op::Release).boxed()),
         (hide, any::<bool>().prop_map(Op::Hide).boxed()),
@@ -150,7 +188,11 @@ fn script(kinds: Kinds) -> impl Strategy<Value = Script> {
         (1, Just(Step::Busy).boxed()),
     ]);
     let chance = prop_oneof![4 => Just(0u8), 4 => 1..3u8, 1 => 3..8u8];
-    let capacity = if kinds.overflow { 1..40usize } else { 16_384..16_385usize };
+    let capacity = if kinds.overflow {
+        1..40usize
+    } else {
+        16_384..16_385usize
+    };
     (
         any::<u64>(),
         vec(op(kinds), 0..12),
@@ -204,7 +246,11 @@ fn come_to_rest(rig: &mut Rig) {
     rig.world().capacity = 16_384;
     rig.run([Op::Hide(false), Op::Release, Op::ChmodTop(OPEN)]);
     let closed = rig.world().closed();
-    rig.run(closed.into_iter().map(|link| Op::Chmod(Entry::Link(link), OPEN)));
+    rig.run(
+        closed
+            .into_iter()
+            .map(|link| Op::Chmod(Entry::Link(link), OPEN)),
+    );
     if !rig.query(0xff) {
         // Too many losses of sync in a row: the watcher tries again after a while.
         rig.tracker.resync("trying again");
@@ -213,14 +259,20 @@ fn come_to_rest(rig: &mut Rig) {
     rig.check_belief();
     let place = rig.tracker.place();
     assert!(rig.query(0xff));
-    assert_eq!(rig.tracker.place(), place, "a new place though nothing changed");
+    assert_eq!(
+        rig.tracker.place(),
+        place,
+        "a new place though nothing changed"
+    );
     let answer = rig.names(place);
     assert_eq!(answer, Some(Vec::new()), "a change though nothing changed");
     rig.check_belief();
 }
 
 fn config(default: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
+    let cases = std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse().ok());
     ProptestConfig {
         cases: cases.unwrap_or(default),
         max_shrink_iters: 20_000,
@@ -267,5 +319,11 @@ fn no_change_is_missed() {
 
 #[test]
 fn no_change_is_missed_when_the_queue_overflows() {
-    hold(Kinds { overflow: true, ..WILD }, 1500);
+    hold(
+        Kinds {
+            overflow: true,
+            ..WILD
+        },
+        1500,
+    );
 }
