@@ -36,7 +36,7 @@ struct Seen {
 
 impl Seen {
     fn could_hide_a_name(self) -> bool {
-        self.written && !self.created && !self.doubtful
+        self.written && !self.created
     }
 }
 

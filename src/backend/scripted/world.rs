@@ -420,16 +420,20 @@ impl World {
         !self.calls.is_empty()
     }
 
-    /// An answer was given: a new epoch begins.
-    pub fn answered(&mut self) {
-        // A look at a file's link count can go wrong unnoticed if a rename is done, but not
-        // told yet: within the same call. Nobody promises more.
+    /// An answer is about to be given. A look at a file's link count can have gone wrong
+    /// unnoticed if a rename was done, but not told yet, within the same call: nobody
+    /// promises more.
+    pub fn settled(&mut self) {
         let renames = |step: &Step| matches!(step, Step::Tell(_, What::MovedTo, ..));
         if self.calls.iter().any(|call| call.steps.iter().any(renames)) {
             let written = |link: &&Link| link.written == self.epoch;
             let files = self.links.iter().filter(written).map(|link| link.ino);
             self.excused.extend(files);
         }
+    }
+
+    /// An answer was given: a new epoch begins.
+    pub fn answered(&mut self) {
         self.epoch += 1;
         // What was made but not told yet counts as made after it.
         let steps = self.calls.iter().flat_map(|call| &call.steps);

@@ -107,6 +107,7 @@ impl Rig {
             return false;
         }
         let place = self.tracker.place();
+        self.world().settled();
         self.world().note(|_| format!("ANSWER {place}"));
         let after = snapshot(&self.world());
         let instance = self.tracker.instance().to_owned();
@@ -309,7 +310,8 @@ fn check(
             };
             let same_entry = was.map(|seen| seen.is_dir) == is.map(|seen| seen.is_dir);
             let looked_at = was.is_none() || named.iter().any(|above| is_below(above, path));
-            let same_git = was.is_none_or(|was| is.is_none_or(|is| was.git == is.git));
+            let same_git = was.is_none_or(|was| is.is_none_or(|is| was.git == is.git))
+                || !new[1].get(path).is_some_and(|seen| seen.is_dir);
             if looked_at && same_git && (same_entry || listed_anew) {
                 continue;
             }
