@@ -85,7 +85,7 @@ fn next<B: Backend>(tracker: &mut Tracker<B>, pumped: Pumped, token: &[u8]) -> O
     let frame = match pumped {
         // People want the paths, whatever git makes of their case.
         Pumped::Settled => front::answer(tracker, token, false).bytes,
-        Pumped::Degraded => front::unknown().bytes,
+        Pumped::Degraded => front::unknown("not watching").bytes,
         Pumped::Idle | Pumped::Busy | Pumped::NoTop => return None,
     };
     let same = frame.starts_with(token) && frame.get(token.len()) == Some(&0);

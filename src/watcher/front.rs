@@ -11,13 +11,13 @@ use crate::token;
 pub struct HookAnswer {
     /// The bytes the hook prints.
     pub bytes: Vec<u8>,
-    /// Whether it is exact rather than "everything".
-    pub exact: bool,
+    /// Why it is "everything", in few words; `None` if it is exact.
+    pub everything: Option<&'static str>,
 }
 
 /// The answer while nothing is known: its token is one that gets "everything" again.
-pub fn unknown() -> HookAnswer {
-    everything(token::NOBODY)
+pub fn unknown(why: &'static str) -> HookAnswer {
+    everything(token::NOBODY, why)
 }
 
 /// The answer to a token. Only right after the tracker has settled.
@@ -25,10 +25,10 @@ pub fn answer<B: Backend>(tracker: &mut Tracker<B>, token: &[u8], ignore_case: b
     let present = tracker.place();
     let ours = token::write(tracker.instance(), present);
     let Some(place) = token::read(token, tracker.instance()) else {
-        return everything(&ours);
+        return everything(&ours, "unknown token");
     };
     let Changes::Paths(blind, changed) = tracker.since(place) else {
-        return everything(&ours);
+        return everything(&ours, "not in the journal");
     };
     let mut bytes = ours.clone().into_bytes();
     bytes.push(0);
@@ -40,20 +40,23 @@ pub fn answer<B: Backend>(tracker: &mut Tracker<B>, token: &[u8], ignore_case: b
     if ignore_case && bytes.len() > start {
         // The index may spell any of them otherwise, and git before 2.45 would then not
         // find them (git: fsmonitor.c, handle_using_name_hash_icase, is newer).
-        return everything(&ours);
+        return everything(&ours, "case ignored");
     }
     for path in blind {
         bytes.extend_from_slice(&path);
         bytes.push(0);
     }
-    HookAnswer { bytes, exact: true }
+    HookAnswer {
+        bytes,
+        everything: None,
+    }
 }
 
-fn everything(token: &str) -> HookAnswer {
+fn everything(token: &str, why: &'static str) -> HookAnswer {
     let mut bytes = token.as_bytes().to_vec();
     bytes.extend_from_slice(b"\0/\0");
     HookAnswer {
         bytes,
-        exact: false,
+        everything: Some(why),
     }
 }
