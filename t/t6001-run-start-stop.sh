@@ -165,11 +165,11 @@ test_stop_touches_no_other_process() {
 	chmod 700 repo/.git/treewatch
 	: >"$lock"
 	# This very shell is the holder, and lives on.
-	exec 9<"$lock"
-	flock 9
-	exits 5 "$TREEWATCH" stop repo 2>err 9<&-
+	exec 6<"$lock"
+	flock 6
+	exits 5 "$TREEWATCH" stop repo 2>err 6<&-
 	grep 'held by a process that is no watcher' err
-	exec 9<&-
+	exec 6<&-
 	"$TREEWATCH" stop repo
 	"$TREEWATCH" stop other
 }
