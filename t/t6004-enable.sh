@@ -52,7 +52,9 @@ test_disable_puts_back_just_what_was_there() {
 test_the_untracked_cache_is_set_after_gits_own_check_and_put_back() {
 	plain_repo repo
 	cp repo/.git/config before
-	"$TREEWATCH" enable repo >out
+	# The check takes some seconds, which is said in a terminal only.
+	in_terminal "$TREEWATCH" enable repo >out
+	grep 'asking git whether its untracked cache works' out
 	if git -C repo config core.untrackedCache; then
 		equal true "$(git -C repo config core.untrackedCache)"
 		grep 'core.untrackedCache = true' out
@@ -61,6 +63,10 @@ test_the_untracked_cache_is_set_after_gits_own_check_and_put_back() {
 	fi
 	"$TREEWATCH" disable repo
 	same before repo/.git/config
+	"$TREEWATCH" enable repo >out 2>err
+	empty err
+	plain_text out
+	"$TREEWATCH" disable repo
 	# Somebody who does not want it is not asked again.
 	git -C repo config core.untrackedCache false
 	"$TREEWATCH" enable repo >out
