@@ -100,7 +100,7 @@ test_run_shows_paths_and_ends_with_a_signal() {
 	echo more >>repo/dir/sub/deep/file
 	test_poll 10 grep -x 'changed dir/sub/deep/file' "$HOME/err"
 	kill -INT "$run"
-	exits 0 wait "$run"
+	ends_with 0 "$run"
 	is_state not-running repo
 	grep 'ended: told to stop by a signal' "$HOME/err"
 }

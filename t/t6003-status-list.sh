@@ -129,7 +129,7 @@ test_list_names_a_watcher_in_the_foreground() {
 	"$TREEWATCH" list >out
 	grep "^ *$run  watching .*$PWD/repo\$" out
 	"$TREEWATCH" stop repo
-	exits 0 wait "$run"
+	ends_with 0 "$run"
 }
 
 # Of all watchers of this user, so it runs as one who has no others.

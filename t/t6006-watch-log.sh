@@ -37,7 +37,7 @@ test_changes_come_one_a_line() {
 	echo x >$'repo/two\nlines'
 	test_poll 10 grep -xF '"two\nlines"' out
 	kill -INT "$watch"
-	exits 0 wait "$watch"
+	ends_with 0 "$watch"
 	is_state watching repo
 }
 
@@ -49,7 +49,7 @@ test_nul_and_json_hold_any_name() {
 	# Lines ended by NUL, with a newline in one.
 	test_poll 10 grep -aqzP '^two\nlines \xff$' out
 	kill -TERM "$watch"
-	exits 0 wait "$watch"
+	ends_with 0 "$watch"
 	begin_watching --json
 	echo x >$'repo/\377'
 	test_poll 10 grep -F '{"bytes":[255]}' out
@@ -66,7 +66,7 @@ test_a_closed_pipe_ends_it() {
 	watch=$!
 	# The reader leaves without a word, and nothing changes in the tree.
 	exec 8<pipe 8<&-
-	exits 0 wait "$watch"
+	ends_with 0 "$watch"
 	is_state watching repo
 }
 
@@ -74,7 +74,7 @@ test_it_ends_with_the_watcher_and_says_so() {
 	plain_repo repo
 	begin_watching 2>err
 	"$TREEWATCH" stop repo
-	exits 3 wait "$watch"
+	ends_with 3 "$watch"
 	grep 'the watcher has ended' err
 }
 
@@ -83,7 +83,7 @@ test_everything_is_a_line_of_its_own() {
 	begin_watching
 	test_poll 10 overflow
 	kill -INT "$watch"
-	exits 0 wait "$watch"
+	ends_with 0 "$watch"
 }
 
 # Makes the watcher walk again, by more events than the kernel keeps.
@@ -115,7 +115,7 @@ test_a_reader_that_stops_delays_nobody_and_misses_nothing() {
 	reader=$!
 	test_poll 20 grep -x 'x*-10-2000' out
 	kill -INT "$watch"
-	exits 0 wait "$watch"
+	ends_with 0 "$watch"
 	kill "$reader"
 	exec 7<&-
 	equal 20000 "$(grep -x 'x*-[0-9]*-[0-9]*' out | sort -u | wc -l)" 'files named'
@@ -152,7 +152,7 @@ test_watch_in_a_terminal() {
 	watch=$!
 	test_poll 10 names_probe
 	"$TREEWATCH" stop repo
-	exits 3 wait "$watch"
+	ends_with 3 "$watch"
 }
 
 test_log_prints_what_the_watcher_wrote() {
@@ -181,7 +181,7 @@ test_log_follows() {
 	grep -m1 'watching' <&7
 	exec 7<&-
 	# It ends when nobody reads any more.
-	exits 0 wait "$log"
+	ends_with 0 "$log"
 }
 
 run_tests "$@"
