@@ -91,7 +91,7 @@ fn next<B: Backend>(tracker: &mut Tracker<B>, pumped: Pumped, token: &[u8]) -> O
             };
             front::answer(tracker, token, asker).bytes
         }
-        Pumped::Degraded => front::unknown().bytes,
+        Pumped::Degraded => front::unknown("not watching").bytes,
         Pumped::Idle | Pumped::Busy | Pumped::NoTop => return None,
     };
     let same = frame.starts_with(token) && frame.get(token.len()) == Some(&0);

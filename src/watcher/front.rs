@@ -11,13 +11,13 @@ use crate::token;
 pub struct HookAnswer {
     /// The bytes the hook prints.
     pub bytes: Vec<u8>,
-    /// Whether it is exact rather than "everything".
-    pub exact: bool,
+    /// Why it is "everything", in few words; `None` if it is exact.
+    pub everything: Option<&'static str>,
 }
 
 /// The answer while nothing is known: its token is one that gets "everything" again.
-pub fn unknown() -> HookAnswer {
-    everything(token::NOBODY)
+pub fn unknown(why: &'static str) -> HookAnswer {
+    everything(token::NOBODY, why)
 }
 
 /// What has to be known of whoever asks.
@@ -35,26 +35,33 @@ pub fn answer<B: Backend>(
     mut asker: Asker<'_>,
 ) -> HookAnswer {
     let Some(place) = token::read(token, tracker.instance()) else {
-        return told_everything(tracker, None, &mut asker);
+        return told_everything(tracker, None, &mut asker, "unknown token");
     };
     match named(tracker, place, asker.ignore_case) {
-        Some(bytes) => HookAnswer { bytes, exact: true },
-        None => told_everything(tracker, Some(place), &mut asker),
+        Ok(bytes) => HookAnswer {
+            bytes,
+            everything: None,
+        },
+        Err(why) => told_everything(tracker, Some(place), &mut asker, why),
     }
 }
 
-/// What changed since `place`, path by path; `None` if that cannot be told.
-fn named<B: Backend>(tracker: &mut Tracker<B>, place: u64, ignore_case: bool) -> Option<Vec<u8>> {
+/// What changed since `place`, path by path, or why that cannot be told.
+fn named<B: Backend>(
+    tracker: &mut Tracker<B>,
+    place: u64,
+    ignore_case: bool,
+) -> Result<Vec<u8>, &'static str> {
     let present = tracker.place();
     let Changes::Paths(paths) = tracker.since(place) else {
-        return None;
+        return Err("not in the journal");
     };
     let mut changed = paths.changed.peekable();
     let same = changed.peek().is_none() && !paths.listings;
     if !same && ignore_case {
         // The index may spell any of them otherwise, and git before 2.45 would then not
         // find them (git: fsmonitor.c, handle_using_name_hash_icase, is newer).
-        return None;
+        return Err("case ignored");
     }
     let now = if same { place } else { present };
     let mut bytes = token::write(tracker.instance(), now).into_bytes();
@@ -68,7 +75,7 @@ fn named<B: Backend>(tracker: &mut Tracker<B>, place: u64, ignore_case: bool) ->
     if paths.listings {
         tracker.every_listing(&mut add);
     }
-    Some(bytes)
+    Ok(bytes)
 }
 
 /// Everything, to who asked from `place`; and if git has cached listings, what is owed to
@@ -77,20 +84,21 @@ fn told_everything<B: Backend>(
     tracker: &mut Tracker<B>,
     place: Option<u64>,
     asker: &mut Asker<'_>,
+    why: &'static str,
 ) -> HookAnswer {
     let place = if (asker.untracked_cache)() {
         tracker.owed_place(place)
     } else {
         tracker.place()
     };
-    everything(&token::write(tracker.instance(), place))
+    everything(&token::write(tracker.instance(), place), why)
 }
 
-fn everything(token: &str) -> HookAnswer {
+fn everything(token: &str, why: &'static str) -> HookAnswer {
     let mut bytes = token.as_bytes().to_vec();
     bytes.extend_from_slice(b"\0/\0");
     HookAnswer {
         bytes,
-        exact: false,
+        everything: Some(why),
     }
 }

@@ -155,7 +155,8 @@ impl Server {
             }
             let asking = self.parts.clients.asking();
             let mut pumped = None;
-            if !asking.is_empty() || self.busy || self.is_due(woken.events) {
+            let waiting = self.parts.clients.any_waits();
+            if !asking.is_empty() || self.busy || waiting || self.is_due(woken.events) {
                 pumped = Some(self.pump(
                     !asking.is_empty()
                         || self.parts.echo.is_some()
@@ -558,12 +559,19 @@ impl Server {
                 };
                 let answer = front::answer(&mut self.parts.tracker, token, asker);
                 let fits = self.parts.clients.has_room_for(answer.bytes.len());
-                Some(if fits { answer } else { front::unknown() })
+                Some(if fits {
+                    answer
+                } else {
+                    front::unknown("too many answers not taken yet")
+                })
             }
             Pumped::Busy if began.elapsed() < PATIENCE => None,
-            Pumped::Busy | Pumped::Idle | Pumped::NoTop | Pumped::Degraded => {
-                Some(front::unknown())
+            Pumped::Busy if self.phase == Phase::Crawling => {
+                Some(front::unknown("walking the tree"))
             }
+            Pumped::Busy | Pumped::Idle => Some(front::unknown("too much to look at in time")),
+            Pumped::NoTop => Some(front::unknown("worktree moved away")),
+            Pumped::Degraded => Some(front::unknown("not watching")),
         }
     }
 
