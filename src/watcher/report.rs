@@ -123,6 +123,7 @@ pub(super) fn report(parts: &Parts, counters: &Counters, recovery: &Recovery) ->
         "full_reasons": counters.everything.iter().copied().collect::<HashMap<_, _>>(),
         "query_us_mean": (counters.spent.as_secs_f64() * 1e6 / counters.queries.max(1) as f64).round(),
         "query_us_max": (counters.longest.as_secs_f64() * 1e6).round(),
+        "last_error": tracker.last_error(),
         "remote": counters.remote,
         "limit": limit.map(|limit| limit.report(needed)),
         "retry_in_s": recovery.due_at().map(|at| at.saturating_duration_since(Instant::now()).as_secs()),

@@ -166,10 +166,10 @@ impl Server {
             if let Some(end) = self.timers() {
                 return end;
             }
-            if self.parts.tracker.take_suspicion() {
-                if let Some(end) = self.check_health() {
-                    return end;
-                }
+            if self.parts.tracker.take_suspicion()
+                && let Some(end) = self.check_health()
+            {
+                return end;
             }
             if let Some(pumped) = pumped {
                 for index in asking {

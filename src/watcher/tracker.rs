@@ -94,6 +94,7 @@ pub struct Tracker<B> {
     resyncs: u64,
     fruitless: u32,
     last_resync: Option<&'static str>,
+    last_error: Option<String>,
 }
 
 impl<B: Backend> Tracker<B> {
@@ -111,6 +112,7 @@ impl<B: Backend> Tracker<B> {
             resyncs: 0,
             fruitless: 0,
             last_resync: None,
+            last_error: None,
         };
         tracker.begin();
         tracker
@@ -137,7 +139,10 @@ impl<B: Backend> Tracker<B> {
             Ok(()) => Phase::Crawling,
             Err(StartError::LimitReached) => Phase::Degraded(Trouble::Instances),
             Err(StartError::Descriptors) => Phase::Degraded(Trouble::Descriptors),
-            Err(StartError::Other(_)) => Phase::Degraded(Trouble::Backend),
+            Err(StartError::Other(error)) => {
+                self.last_error = Some(format!("watching cannot begin: {error}"));
+                Phase::Degraded(Trouble::Backend)
+            }
         };
         self.set_guards();
     }
@@ -185,10 +190,11 @@ impl<B: Backend> Tracker<B> {
                 self.backend.gather(&mut |event| state.take(event));
                 return Pumped::Degraded;
             }
-            if self.state.tree.watch(TOP).is_none() && self.phase == Phase::Crawling {
-                if let Some(pumped) = self.watch_top() {
-                    return pumped;
-                }
+            if self.state.tree.watch(TOP).is_none()
+                && self.phase == Phase::Crawling
+                && let Some(pumped) = self.watch_top()
+            {
+                return pumped;
             }
             let quiet = self.state.is_quiet();
             let state = &mut self.state;
@@ -222,7 +228,10 @@ impl<B: Backend> Tracker<B> {
                     self.state.suspicious = true;
                     return Pumped::NoTop;
                 }
-                Err(EnterError::Other(_)) => return Pumped::NoTop,
+                Err(EnterError::Other(error)) => {
+                    self.last_error = Some(format!("the top cannot be entered: {error}"));
+                    return Pumped::NoTop;
+                }
             }
             let looked = self.look(until);
             self.backend.leave();
@@ -259,7 +268,10 @@ impl<B: Backend> Tracker<B> {
                 self.degrade(Trouble::Watches);
                 Some(Pumped::Degraded)
             }
-            Err(_) => {
+            Err(error) => {
+                if let WatchError::Other(error) = error {
+                    self.last_error = Some(format!("the top cannot be watched: {error}"));
+                }
                 self.degrade(Trouble::Tree("its top cannot be watched"));
                 Some(Pumped::Degraded)
             }
@@ -383,6 +395,11 @@ impl<B: Backend> Tracker<B> {
     /// The present instance; empty before the first crawl is done.
     pub fn instance(&self) -> &str {
         &self.instance
+    }
+
+    /// What the system said when it last refused something that matters.
+    pub fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
     }
 
     /// How often sync was lost, and why the last time.

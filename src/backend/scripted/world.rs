@@ -278,10 +278,10 @@ impl World {
     }
 
     fn take(&mut self, link: LinkId) {
-        if let Some((dir, name)) = self.links[link].at.take() {
-            if let Kind::Dir(entries, _) = &mut self.inodes[dir].kind {
-                entries.remove(name);
-            }
+        if let Some((dir, name)) = self.links[link].at.take()
+            && let Kind::Dir(entries, _) = &mut self.inodes[dir].kind
+        {
+            entries.remove(name);
         }
     }
 
@@ -399,13 +399,11 @@ impl World {
     /// if there is none.
     pub fn step(&mut self) -> bool {
         let begins = self.calls.is_empty() || self.chance(2) == 0;
-        if begins {
-            if let Some(op) = self.pending.pop_front() {
-                if self.begin(&op) {
-                    return true;
-                }
-                self.pending.push_front(op);
+        if begins && let Some(op) = self.pending.pop_front() {
+            if self.begin(&op) {
+                return true;
             }
+            self.pending.push_front(op);
         }
         if self.calls.is_empty() {
             return false;

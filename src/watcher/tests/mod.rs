@@ -269,10 +269,10 @@ fn check(
         if was == is || was == new[1].get(path) || covered(path) {
             continue;
         }
-        if let (Some(was), Some(is)) = (was, is) {
-            if was.without(&world.excused) == is.without(&world.excused) {
-                continue;
-            }
+        if let (Some(was), Some(is)) = (was, is)
+            && was.without(&world.excused) == is.without(&world.excused)
+        {
+            continue;
         }
         if is.is_none() && was.is_some_and(|was| !was.reach.0) {
             // It was not there for git before.
