@@ -147,6 +147,9 @@ impl Server {
             if woken.mounts {
                 self.look_at_mounts();
             }
+            if self.mounts.own_is_gone() {
+                return End::TopGone;
+            }
             if woken.listener {
                 self.parts.clients.accept(&self.parts.listener);
             }
