@@ -131,6 +131,11 @@ impl State {
         self.doubts.is_empty() && self.listings.is_empty() && self.links.is_empty()
     }
 
+    /// Whether there is nothing to look at but files that were written.
+    pub fn only_files_are_due(&self) -> bool {
+        self.doubts.is_empty() && self.listings.is_empty() && !self.links.is_unsure()
+    }
+
     /// Whether something is kept only until a whole queue was read.
     pub fn is_unsettled(&self) -> bool {
         !self.missing.is_empty() || !self.aliases.is_empty() || self.lost.is_some()

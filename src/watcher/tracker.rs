@@ -184,6 +184,8 @@ impl<B: Backend> Tracker<B> {
     }
 
     fn pump_for(&mut self, until: Instant, asked: bool) -> Pumped {
+        // Whether the queue was read to its end since the call came.
+        let mut whole = false;
         loop {
             if let Phase::Degraded(_) = self.phase {
                 let state = &mut self.state;
@@ -216,12 +218,15 @@ impl<B: Backend> Tracker<B> {
             }
             if quiet && drained == Drained::Complete {
                 self.state.forget_aliases();
-                if self.state.is_quiet() {
+                // Files written only since then can wait for the next call: somebody who
+                // never stops writing must not keep everybody waiting.
+                if self.state.is_quiet() || whole && self.state.only_files_are_due() {
                     self.let_go();
                     self.settled();
                     return Pumped::Settled;
                 }
             }
+            whole |= drained == Drained::Complete;
             match self.backend.enter() {
                 Ok(()) => {}
                 Err(EnterError::Elsewhere) => {
