@@ -102,6 +102,9 @@ pub struct State {
     pub lost: Option<&'static str>,
     aliases: Vec<Alias>,
     path: Vec<u8>,
+    /// The last entry recorded since [`State::begin_reading`], and what happened to it:
+    /// making a file takes three events, which need one record.
+    last: (WatchId, Vec<u8>, What),
 }
 
 impl State {
@@ -123,7 +126,14 @@ impl State {
             lost: None,
             aliases: Vec::new(),
             path: Vec::new(),
+            last: (0, Vec::new(), What::WatchGone),
         }
+    }
+
+    /// The queue is about to be read. Until that is done, no path changes and no place
+    /// in the journal is handed out.
+    pub fn begin_reading(&mut self) {
+        self.last.0 = 0;
     }
 
     /// Whether there is nothing to look at.
@@ -214,9 +224,17 @@ impl State {
                 return;
             }
             self.nested_changed(node, true);
-        } else {
+            self.last.0 = 0;
+        } else if self.last.0 != event.watch || self.last.1 != event.name {
             self.record(node, event.name);
+            self.last.0 = event.watch;
+            self.last.1.clear();
+            self.last.1.extend_from_slice(event.name);
+        } else if event.what == What::Written && self.last.2 == What::Written {
+            // A write, and the end of writing: nothing new.
+            return;
         }
+        self.last.2 = event.what;
         if appears_or_goes && (event.is_dir || self.tree.child(node, event.name).is_some()) {
             let moved = matches!(event.what, What::MovedFrom | What::MovedTo);
             self.doubt(

@@ -200,6 +200,7 @@ impl<B: Backend> Tracker<B> {
             }
             let quiet = self.state.is_quiet();
             let state = &mut self.state;
+            state.begin_reading();
             let mut drained = self.backend.gather(&mut |event| state.take(event));
             if drained == Drained::Some && quiet && state.is_quiet() {
                 // Whether this is all matters only now.
