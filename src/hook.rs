@@ -39,7 +39,7 @@ pub fn version_2(token: &OsStr) -> i32 {
                     format!("the working directory or its .git cannot be read: {error}")
                 }
             };
-            eprintln!("treewatch: {what}");
+            complain(&what);
             1
         }
     }
@@ -132,6 +132,12 @@ fn deadline() -> Duration {
         })
 }
 
+/// Says what is wrong, in one line. A stderr that takes nothing is no reason to panic.
+fn complain(what: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(format!("treewatch: {what}\n").as_bytes());
+}
+
 fn everything() -> Vec<u8> {
     let mut answer = token::NOBODY.as_bytes().to_vec();
     answer.extend_from_slice(b"\0/\0");
@@ -155,7 +161,9 @@ fn print(mut bytes: &[u8]) -> i32 {
                 );
             }
             Err(error) => {
-                eprintln!("treewatch: cannot write the answer to standard output: {error}");
+                complain(&format!(
+                    "cannot write the answer to standard output: {error}"
+                ));
                 return 1;
             }
         }
