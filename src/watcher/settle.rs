@@ -344,6 +344,9 @@ impl<B: Backend> Tracker<B> {
             if is_git && node == TOP {
                 continue;
             }
+            if is_git {
+                self.state.nested.insert(node);
+            }
             if !is_git {
                 self.state.record(node, name);
             }
@@ -435,6 +438,7 @@ impl<B: Backend> Tracker<B> {
             // Nobody could look at what was in it, but git may know files there.
             state.journal.record_everything();
         }
+        state.nested.retain(|&node| state.tree.is_alive(node));
         self.finds.clear();
         if state.links.settle() {
             state.journal.record_everything();

@@ -91,6 +91,8 @@ pub struct State {
     pub missing: Vec<Missing>,
     /// Directories that cannot be read: named in every answer.
     pub blind: HashSet<NodeId>,
+    /// Directories that hold a repository of their own, as far as they were listed.
+    pub nested: HashSet<NodeId>,
     /// Files to look at.
     pub links: Links,
     /// Watches outside the tree.
@@ -120,6 +122,7 @@ impl State {
             listings: Vec::new(),
             missing: Vec::new(),
             blind: HashSet::new(),
+            nested: HashSet::new(),
             links: Links::default(),
             guards: Vec::new(),
             suspicious: false,
@@ -223,6 +226,7 @@ impl State {
                 self.suspicious |= appears_or_goes;
                 return;
             }
+            self.nested.insert(node);
             self.nested_changed(node, true);
             self.last.0 = 0;
         } else if self.last.0 != event.watch || self.last.1 != event.name {
@@ -312,6 +316,26 @@ impl State {
             }
         }
         self.path = path;
+        self.record_nested(node);
+    }
+
+    /// Records every repository that `node` lies in: whether git looks into one at all
+    /// hangs on what it tracks in there (git: dir.c, treat_directory), and git before 2.37
+    /// passes over a submodule that is not named itself.
+    fn record_nested(&mut self, node: NodeId) {
+        if self.nested.is_empty() {
+            return;
+        }
+        let mut at = node;
+        while let Some(above) = self.tree.parent(at) {
+            if self.nested.contains(&at) {
+                self.path.clear();
+                if self.tree.path(at, &mut self.path) {
+                    self.journal.record(&self.path);
+                }
+            }
+            at = above;
+        }
     }
 
     /// Marks a place as one to look at.
