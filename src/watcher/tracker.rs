@@ -335,7 +335,13 @@ impl<B: Backend> Tracker<B> {
             let above = self.state.tree.parent(node).filter(|_| is_git);
             let mut path = Vec::new();
             if self.state.tree.path(above.unwrap_or(node), &mut path) {
-                blind.push(path);
+                blind.push(path.clone());
+                // git may have listed it while it could be read.
+                if !is_git {
+                    path.push(b'/');
+                    path.extend_from_slice(NOTHING);
+                    blind.push(path);
+                }
             }
         }
         Changes::Paths(Paths {
