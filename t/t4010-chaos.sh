@@ -86,7 +86,7 @@ compare() {
 	local repo=$1 before after took
 	cp -p "$repo/.git/index" index
 	before=$EPOCHREALTIME
-	bounded $DEADLINE git -C "$repo" status --porcelain=v1 -z --untracked-files=all >watched 2>err
+	bounded "$DEADLINE" git -C "$repo" status --porcelain=v1 -z --untracked-files=all >watched 2>err
 	after=$EPOCHREALTIME
 	empty err
 	took=$(((${after/./} - ${before/./}) / 1000))
