@@ -77,6 +77,10 @@ impl Rig {
     fn pump_briefly(&mut self) {
         self.tracker.pump(Instant::now());
         self.check_calls();
+        let late = self.world().is_under_way();
+        for reader in &mut self.readers {
+            reader.late |= late;
+        }
     }
 
     fn check_calls(&mut self) {

@@ -229,6 +229,13 @@ fn a_file_written_in_a_directory_not_yet_watched_and_moved_out_was_missed() {
 }
 
 #[test]
+fn a_file_that_came_in_and_went_at_once_was_taken_for_a_temporary_one() {
+    let (mut rig, place) = answered([write("a"), link("a", "/out/x")]);
+    let ops = [rename("/out/x", "y"), write("y"), remove("y")];
+    assert_eq!(ask(&mut rig, place, ops), None);
+}
+
+#[test]
 fn temporary_files_are_still_exact() {
     let (mut rig, place) = answered([write("a")]);
     let ops = [
