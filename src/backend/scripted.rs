@@ -38,7 +38,7 @@ pub struct Scripted {
     world: Rc<RefCell<World>>,
     /// How many steps the world takes at each chance; none when used up.
     pub schedule: VecDeque<u8>,
-    /// Operations to be done in full right before a call with this path.
+    /// Operations to be done in full right before a call with this path, one entry a call.
     pub before: VecDeque<(Look, &'static str, Vec<Op>)>,
     /// Number of calls so far.
     pub calls: u64,
@@ -66,7 +66,7 @@ impl Scripted {
             let path = path.escape_ascii();
             self.world().note(|_| format!("{look:?} {path}"));
         }
-        while let Some((_, _, ops)) = self
+        if let Some((_, _, ops)) = self
             .before
             .pop_front_if(|(when, at, _)| *when == look && at.as_bytes() == path)
         {

@@ -101,8 +101,8 @@ impl Links {
         if let Some(seen) = self.in_flight.remove(&cookie) {
             self.arrive(dir, name, seen, false);
         } else if cookie != self.last_left {
-            // From where nobody watches, perhaps not yet: as if made and written here.
-            self.created(dir, name);
+            // From where nobody watches, or not yet: it may have been written there, under
+            // one of several names.
             self.written(dir, name);
         }
     }

@@ -444,6 +444,12 @@ impl World {
         for link in untold {
             self.links[link].made = self.epoch;
         }
+        // A file whose last write was told too late to be looked at is still a new one.
+        for link in &mut self.links {
+            if link.made + 1 == self.epoch && link.written == link.made {
+                link.made = self.epoch;
+            }
+        }
     }
 
     /// Lets every call under way end.

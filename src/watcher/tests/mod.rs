@@ -77,6 +77,10 @@ impl Rig {
     fn pump_briefly(&mut self) {
         self.tracker.pump(Instant::now());
         self.check_calls();
+        let late = self.world().is_under_way();
+        for reader in &mut self.readers {
+            reader.late |= late;
+        }
     }
 
     fn check_calls(&mut self) {
@@ -133,9 +137,8 @@ impl Rig {
                     check(&world, reader, [&before, &after], &named, &covered);
                     if ask & (1 << i) != 0 {
                         let old = std::mem::take(&mut reader.remembers);
-                        let settled = |path: &[u8]| {
-                            !world.is_under_way() || before.get(path) == after.get(path)
-                        };
+                        let settled =
+                            |path: &[u8]| !world.is_under_way() || is_same(&before, &after, path);
                         let differs =
                             |path: &[u8]| old.get(path) != before.get(path) && settled(path);
                         let below = |path: &[u8]| named.iter().any(|above| is_below(above, path));
@@ -254,6 +257,13 @@ fn is_below(above: &[u8], path: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
+/// Whether two snapshots agree about a path and the directories above it.
+fn is_same(one: &Snapshot, other: &Snapshot, path: &[u8]) -> bool {
+    let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let ino = |snapshot: &Snapshot, end: usize| snapshot.get(&path[..end]).map(|seen| seen.ino);
+    one.get(path) == other.get(path) && above.into_iter().all(|(i, _)| ino(one, i) == ino(other, i))
+}
+
 /// Each path that is not as remembered must be covered. What was changed back since the
 /// question came, or only since then, need not be.
 fn check(
@@ -278,7 +288,7 @@ fn check(
             // It was not there for git before.
             continue;
         }
-        if world.is_under_way() && new[1].get(path) != is {
+        if world.is_under_way() && !is_same(new[0], new[1], path) {
             // It is being changed once more; that will be told.
             continue;
         }

@@ -307,14 +307,14 @@ fn hold(kinds: Kinds, cases: u32) -> (u64, u64) {
 
 #[test]
 fn ordinary_changes_are_named_exactly() {
-    let (exact, full) = hold(PLAIN, 1500);
+    let (exact, full) = hold(PLAIN, 10_000);
     println!("{exact} exact, {full} full");
     assert!(exact > 9 * full, "{exact} exact, {full} full");
 }
 
 #[test]
 fn no_change_is_missed() {
-    hold(WILD, 1500);
+    hold(WILD, 20_000);
 }
 
 #[test]
@@ -324,6 +324,6 @@ fn no_change_is_missed_when_the_queue_overflows() {
             overflow: true,
             ..WILD
         },
-        1500,
+        10_000,
     );
 }
