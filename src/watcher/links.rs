@@ -142,11 +142,6 @@ impl Links {
         self.unsure
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        *self = Self::default();
-    }
-
     /// Looks at each file that was written: `count` gives its number of links, `None` if
     /// it is not there. `true` if a path may have changed that no event named.
     pub fn check(&mut self, count: &mut dyn FnMut(NodeId, &[u8]) -> Option<u64>) -> bool {
