@@ -5,9 +5,11 @@
 //! see whether we are still wanted; answer whoever can be answered. With nothing to do it
 //! sleeps until something happens, however long.
 
+mod health;
+
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -19,14 +21,14 @@ use super::front::{self, HookAnswer};
 use super::index;
 use super::mounts::Mounts;
 use super::recovery::{self, Recovery};
-use super::remote;
 use super::report::{self, Counters};
-use super::tracker::{Phase, Pumped, Tracker, Trouble};
-use super::tree::TOP;
+use super::tracker::{Phase, Pumped, Tracker};
 use crate::backend::Backend;
 use crate::config::Config;
 use crate::start::Mark;
 use crate::wire::{Kind, Status};
+
+use health::HOMELESS;
 
 /// So long a round may look at the disk before clients are looked after again.
 const SLICE: Duration = Duration::from_millis(5);
@@ -37,9 +39,6 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// So long events are left in the kernel's queue when nobody asks, to be taken in bulk.
 /// The queue holds 16,384 of them.
 const GATHER: Duration = Duration::from_millis(10);
-
-/// So long the top may be nowhere to be found before the watcher ends.
-const HOMELESS: Duration = Duration::from_secs(600);
 
 /// Why a watcher ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,159 +353,6 @@ impl Server {
                 self.recovery.begin(trouble, Instant::now(), guarded);
             }
         }
-    }
-
-    /// The top is not where it was: it may have been renamed. Our own files have come
-    /// along if they are in it; otherwise, whoever asks now stands in its top.
-    fn relocate(&mut self) -> bool {
-        let mut candidates = Vec::new();
-        if self.parts.files.find() {
-            // <top>/.git/treewatch
-            candidates.extend(
-                self.parts
-                    .files
-                    .dir()
-                    .ancestors()
-                    .nth(2)
-                    .map(Path::to_owned),
-            );
-        }
-        for index in self.parts.clients.asking() {
-            let client = self.parts.clients.get_mut(index);
-            let cwd = client.pid().map(|pid| format!("/proc/{pid}/cwd"));
-            candidates.extend(cwd.and_then(|link| std::fs::read_link(link).ok()));
-        }
-        use std::os::unix::ffi::OsStrExt;
-        for top in candidates {
-            if self
-                .parts
-                .tracker
-                .backend()
-                .relocate(top.as_os_str().as_bytes())
-            {
-                self.parts
-                    .files
-                    .log
-                    .line(format_args!("the worktree is now {}", top.display()));
-                if let Ok(inside) = self.parts.git_dir.strip_prefix(&self.parts.top) {
-                    self.parts.git_dir = top.join(inside);
-                }
-                self.parts.top = top;
-                let guards = super::guards(&self.parts.git_dir, &self.parts.files);
-                self.parts.tracker.guard(guards);
-                self.homeless_since = None;
-                // Same mounts, other paths.
-                self.mounts.changed(&self.parts.top);
-                return true;
-            }
-        }
-        if self.homeless_since.is_none() {
-            self.homeless_since = Some(Instant::now());
-        }
-        false
-    }
-
-    fn look_at_mounts(&mut self) {
-        if self.mounts.changed(&self.parts.top) {
-            self.parts
-                .tracker
-                .resync("a file system was mounted or unmounted in the worktree");
-            self.crawl_began = Instant::now();
-            self.busy = true;
-            self.check_remote();
-        }
-    }
-
-    fn check_remote(&mut self) {
-        if self.parts.config.allow_remote {
-            return;
-        }
-        let kind = remote::kind(&self.parts.top)
-            .or_else(|| self.mounts.types().find_map(remote::kind_by_name));
-        self.counters.remote = kind;
-        if kind.is_some() {
-            self.parts.tracker.degrade(Trouble::Remote);
-            self.note_phase();
-        }
-    }
-
-    fn timers(&mut self) -> Option<End> {
-        let now = Instant::now();
-        if self.idle_at().is_some_and(|at| now >= at) {
-            return Some(End::Idle);
-        }
-        if self
-            .homeless_since
-            .is_some_and(|since| now >= since + HOMELESS)
-        {
-            return Some(End::TopGone);
-        }
-        if self.recovery.is_time_to_look(now) {
-            let end = self.end_of_things();
-            if end.is_some() {
-                return end;
-            }
-            if self.recovery.limit_was_raised() {
-                self.try_again();
-            }
-        }
-        if self.recovery.is_due(now) {
-            self.try_again();
-        }
-        if self.recovery.is_counting() {
-            let backend = self.parts.tracker.backend();
-            self.recovery.count(backend, now + SLICE);
-        }
-        None
-    }
-
-    fn try_again(&mut self) {
-        self.recovery.try_now();
-        self.parts.tracker.resync("trying again");
-        self.crawl_began = Instant::now();
-        self.busy = true;
-        // If it fails at once, it fails anew.
-        self.phase = Phase::Crawling;
-        self.note_phase();
-    }
-
-    /// Something happened to the top, the git directory or our files.
-    fn check_health(&mut self) -> Option<End> {
-        let end = self.end_of_things();
-        if end.is_some() {
-            return end;
-        }
-        let config = Config::read(&self.parts.git_dir);
-        (config != self.parts.config).then_some(End::NewSettings)
-    }
-
-    /// Whether something is gone that we are of no use without.
-    fn end_of_things(&mut self) -> Option<End> {
-        if !self.parts.files.socket_is_there() {
-            return Some(if self.git_dir_is_there() {
-                End::SocketGone
-            } else {
-                End::GitDirGone
-            });
-        }
-        if matches!(self.phase, Phase::Watching) && self.parts.tracker.top_is_gone() {
-            return Some(End::TopGone);
-        }
-        let backend = self.parts.tracker.backend();
-        if backend.enter().is_ok() {
-            backend.leave();
-        } else if !self.relocate() {
-            // As long as it is watched it exists, and whoever asks next tells us where.
-            let is_watched = self.parts.tracker.state().tree.watch(TOP).is_some();
-            return (!is_watched && !self.git_dir_is_there()).then_some(End::TopGone);
-        }
-        (!self.git_dir_is_there()).then_some(End::GitDirGone)
-    }
-
-    /// Whether the git directory is where it was, and not another one in its place.
-    fn git_dir_is_there(&self) -> bool {
-        let found = files::identity(&self.parts.git_dir);
-        found.is_some() && found == self.git_dir_identity
     }
 
     /// Answers a client if that can be done now. `true`: it wants us to end.
