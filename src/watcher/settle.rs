@@ -286,6 +286,14 @@ impl<B: Backend> Tracker<B> {
         };
         if is_new && self.state.recording {
             self.state.journal.record_everything();
+            if !open {
+                // git may have listed what is below while that could be reached.
+                for id in self.state.tree.below(node) {
+                    if self.state.tree.name(id) != b".git" {
+                        self.state.record(id, NOTHING);
+                    }
+                }
+            }
         }
     }
 

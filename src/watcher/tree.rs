@@ -293,6 +293,17 @@ impl Tree {
         }
     }
 
+    /// Every directory below `id`, not `id` itself.
+    pub fn below(&self, id: NodeId) -> Vec<NodeId> {
+        let mut all: Vec<NodeId> = self.children(id).collect();
+        let mut next = 0;
+        while let Some(&id) = all.get(next) {
+            all.extend(self.children(id));
+            next += 1;
+        }
+        all
+    }
+
     /// The directories directly in `id`.
     pub fn children(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
         let first = self.node(id).first_child;
