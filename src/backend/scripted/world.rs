@@ -454,6 +454,17 @@ impl World {
         }
     }
 
+    /// What is being renamed: done, but not all told.
+    pub fn moving(&self) -> Vec<Ino> {
+        let steps = self.calls.iter().flat_map(|call| &call.steps);
+        steps
+            .filter_map(|step| match step {
+                Step::Tell(dir, What::MovedTo, _, name, _) => self.lookup(*dir, name),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// Lets every call under way end.
     pub fn finish_calls(&mut self) {
         while !self.calls.is_empty() {
