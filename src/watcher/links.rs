@@ -29,6 +29,8 @@ struct Seen {
     due: bool,
     /// It was not there when it was looked at, and nothing has said why.
     absent: bool,
+    /// It was looked at, by this name or by one before.
+    old: bool,
     /// It came to this name by a rename.
     arrived: bool,
     /// It may have left this name again.
@@ -50,6 +52,8 @@ pub struct Links {
     in_flight: HashMap<u32, Seen>,
     /// The cookie of the last file that left.
     last_left: u32,
+    /// One that was looked at has to be looked at again: that look told nothing.
+    pressing: bool,
     unsure: bool,
 }
 
@@ -64,6 +68,7 @@ impl Links {
     pub fn written(&mut self, dir: NodeId, name: &[u8]) {
         let key = (dir, SmallVec::from_slice(name));
         let seen = self.seen.entry(key).or_default();
+        self.pressing |= seen.absent;
         seen.written = true;
         seen.doubtful = false;
         if !seen.due {
@@ -110,6 +115,7 @@ impl Links {
     fn arrive(&mut self, dir: NodeId, name: &[u8], seen: Seen, doubtful: bool) {
         let key: Key = (dir, SmallVec::from_slice(name));
         self.due.push(key.clone());
+        self.pressing |= seen.old;
         let arrived = Seen {
             due: true,
             absent: false,
@@ -136,18 +142,19 @@ impl Links {
         self.due.is_empty() && !self.unsure
     }
 
-    /// Whether a path may have changed that no event named, as far as is known without
-    /// looking.
-    pub fn is_unsure(&self) -> bool {
-        self.unsure
+    /// Whether every file there is to look at was written after the last look.
+    pub fn can_wait(&self) -> bool {
+        !self.unsure && !self.pressing
     }
 
     /// Looks at each file that was written: `count` gives its number of links, `None` if
     /// it is not there. `true` if a path may have changed that no event named.
     pub fn check(&mut self, count: &mut dyn FnMut(NodeId, &[u8]) -> Option<u64>) -> bool {
+        self.pressing = false;
         let mut unsure = std::mem::take(&mut self.unsure);
         self.in_flight.retain(|_, seen| {
             unsure |= seen.could_hide_a_name();
+            seen.old = true;
             !seen.could_hide_a_name()
         });
         for key in self.due.drain(..) {
@@ -155,6 +162,7 @@ impl Links {
                 continue;
             };
             seen.due = false;
+            seen.old = true;
             let links = count(key.0, &key.1);
             seen.absent = links.is_none() && !seen.doubtful;
             if links.is_some_and(|links| links > 1) || seen.absent && seen.could_hide_a_name() {
@@ -172,7 +180,7 @@ impl Links {
     /// `true` if a path may have changed that no event named. What came in by that last
     /// reading is kept.
     pub fn settle(&mut self) -> bool {
-        let mut unsure = false;
+        let mut unsure = self.in_flight.values().any(|seen| seen.could_hide_a_name());
         self.seen.retain(|_, seen| {
             unsure |= seen.absent && !seen.due;
             seen.due

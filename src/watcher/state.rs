@@ -144,9 +144,9 @@ impl State {
         self.doubts.is_empty() && self.listings.is_empty() && self.links.is_empty()
     }
 
-    /// Whether there is nothing to look at but files that were written.
+    /// Whether there is nothing to look at but files that were written since the last look.
     pub fn only_files_are_due(&self) -> bool {
-        self.doubts.is_empty() && self.listings.is_empty() && !self.links.is_unsure()
+        self.doubts.is_empty() && self.listings.is_empty() && self.links.can_wait()
     }
 
     /// Whether something is kept only until a whole queue was read.

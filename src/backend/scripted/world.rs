@@ -424,7 +424,7 @@ impl World {
     pub fn settled(&mut self) {
         let renames = |step: &Step| matches!(step, Step::Tell(_, What::MovedTo, ..));
         if self.calls.iter().any(|call| call.steps.iter().any(renames)) {
-            let written = |link: &&Link| link.written == self.epoch;
+            let written = |link: &&Link| link.written + 1 >= self.epoch;
             let files = self.links.iter().filter(written).map(|link| link.ino);
             self.excused.extend(files);
         }
@@ -450,6 +450,17 @@ impl World {
                 link.made = self.epoch;
             }
         }
+    }
+
+    /// What is being renamed: done, but not all told.
+    pub fn moving(&self) -> Vec<Ino> {
+        let steps = self.calls.iter().flat_map(|call| &call.steps);
+        steps
+            .filter_map(|step| match step {
+                Step::Tell(dir, What::MovedTo, _, name, _) => self.lookup(*dir, name),
+                _ => None,
+            })
+            .collect()
     }
 
     /// Lets every call under way end.

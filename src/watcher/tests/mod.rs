@@ -18,7 +18,7 @@ use super::tracker::{Changes, Pumped, Tracker};
 use super::tree::TOP;
 use crate::backend::scripted::Scripted;
 use crate::backend::scripted::ops::Op;
-use crate::backend::scripted::world::World;
+use crate::backend::scripted::world::{Ino, World};
 
 use snapshot::{Seen, Snapshot, directories, snapshot};
 
@@ -137,8 +137,9 @@ impl Rig {
                     check(&world, reader, [&before, &after], &named, &covered);
                     if ask & (1 << i) != 0 {
                         let old = std::mem::take(&mut reader.remembers);
-                        let settled =
-                            |path: &[u8]| !world.is_under_way() || is_same(&before, &after, path);
+                        let settled = |path: &[u8]| {
+                            !world.is_under_way() || is_same(&before, &after, path, &world.moving())
+                        };
                         let differs =
                             |path: &[u8]| old.get(path) != before.get(path) && settled(path);
                         let below = |path: &[u8]| named.iter().any(|above| is_below(above, path));
@@ -257,11 +258,17 @@ fn is_below(above: &[u8], path: &[u8]) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest[0] == b'/')
 }
 
-/// Whether two snapshots agree about a path and the directories above it.
-fn is_same(one: &Snapshot, other: &Snapshot, path: &[u8]) -> bool {
-    let above = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+/// Whether two snapshots agree about a path and the directories above it, none of which
+/// is being renamed.
+fn is_same(one: &Snapshot, other: &Snapshot, path: &[u8], moving: &[Ino]) -> bool {
+    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/');
+    let ends = ends.map(|(i, _)| i).chain([path.len()]);
     let ino = |snapshot: &Snapshot, end: usize| snapshot.get(&path[..end]).map(|seen| seen.ino);
-    one.get(path) == other.get(path) && above.into_iter().all(|(i, _)| ino(one, i) == ino(other, i))
+    one.get(path) == other.get(path)
+        && ends.into_iter().all(|end| {
+            let found = ino(one, end);
+            found == ino(other, end) && !found.is_some_and(|ino| moving.contains(&ino))
+        })
 }
 
 /// Each path that is not as remembered must be covered. What was changed back since the
@@ -288,7 +295,7 @@ fn check(
             // It was not there for git before.
             continue;
         }
-        if world.is_under_way() && !is_same(new[0], new[1], path) {
+        if world.is_under_way() && !is_same(new[0], new[1], path, &world.moving()) {
             // It is being changed once more; that will be told.
             continue;
         }

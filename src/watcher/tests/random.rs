@@ -5,7 +5,7 @@ use std::cell::Cell;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
-use proptest::test_runner::{TestError, TestRunner};
+use proptest::test_runner::{RngSeed, TestError, TestRunner};
 
 use super::Rig;
 use crate::backend::scripted::ops::{Entry, Op, Slot};
@@ -269,7 +269,11 @@ fn come_to_rest(rig: &mut Rig) {
     rig.check_belief();
 }
 
+/// `PROPTEST_CASES` and `PROPTEST_RNG_SEED` ask for more scripts, and for others.
 fn config(default: u32) -> ProptestConfig {
+    let seed = std::env::var("PROPTEST_RNG_SEED")
+        .ok()
+        .and_then(|n| n.parse().ok());
     let cases = std::env::var("PROPTEST_CASES")
         .ok()
         .and_then(|n| n.parse().ok());
@@ -277,6 +281,8 @@ fn config(default: u32) -> ProptestConfig {
         cases: cases.unwrap_or(default),
         max_shrink_iters: 20_000,
         failure_persistence: None,
+        // The same scripts each time, unless others are asked for.
+        rng_seed: RngSeed::Fixed(seed.unwrap_or(1)),
         ..ProptestConfig::default()
     }
 }

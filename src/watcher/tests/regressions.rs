@@ -236,6 +236,13 @@ fn a_file_that_came_in_and_went_at_once_was_taken_for_a_temporary_one() {
 }
 
 #[test]
+fn a_file_that_moved_between_look_and_answer_was_left_for_the_next_one() {
+    let (mut rig, place) = answered([write("a"), mkdir("d")]);
+    before(&mut rig, Look::Links, "t", vec![rename("t", "d/t")]);
+    assert_eq!(ask(&mut rig, place, [link("a", "t"), write("t")]), None);
+}
+
+#[test]
 fn temporary_files_are_still_exact() {
     let (mut rig, place) = answered([write("a")]);
     let ops = [
