@@ -405,6 +405,10 @@ impl<B: Backend> Tracker<B> {
             if !tree.is_alive(dir) || !tree.path(dir, &mut path) {
                 return None;
             }
+            if tree.child(dir, name).is_some() {
+                // A directory after all: not every backend knows when it tells.
+                return Some(1);
+            }
             if !path.is_empty() {
                 path.push(b'/');
             }
