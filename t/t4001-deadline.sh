@@ -110,7 +110,8 @@ test_a_big_answer_of_a_real_watcher_comes_whole() {
 	# However often it has to be asked: the answer must be whole and well formed.
 	ask repo "$token"
 	if ! answer_is_everything; then
-		equal 30001 "$(answer_paths | tr '\0' '\n' | grep -c '^many')"
+		# Less what makes git list a directory that was still empty when looked at.
+		equal 30001 "$(answer_paths | tr '\0' '\n' | grep -v '/\.treewatch$' | grep -c '^many')"
 	fi
 }
 
