@@ -15,7 +15,7 @@ use super::problem::{Outcome, Problem};
 use super::progress::Progress;
 use super::show::{self, Tone, toned};
 use super::worktree::{Worktree, last_words, no_git};
-use super::{exit, out, start};
+use super::{exit, out, start, stop};
 
 /// What people run all day, and none of it changes anything.
 const COMMANDS: [&[&str]; 4] = [
@@ -61,14 +61,25 @@ pub fn run(arguments: &Arguments) -> Outcome {
     } else {
         vec![arguments.command.clone()]
     };
+    let (_, new) = start::start(&mut worktree)?;
+    let timed = time(&worktree, &commands, arguments.runs);
+    if new {
+        // There was none before, and nobody has asked for one to stay.
+        stop::stop(&worktree.place, &worktree.top)?;
+    }
+    out::print(&text(&worktree.top, &timed?))?;
+    Ok(exit::OK)
+}
+
+/// Times each command on both sides, by turns.
+fn time(worktree: &Worktree, commands: &[Vec<OsString>], runs: u32) -> Result<Vec<Times>, Problem> {
     let progress = Progress::begin("walking the tree");
-    start::start(&mut worktree)?;
-    let without = Side::new(&worktree, &OsString::from("false"))?;
-    let with = Side::new(&worktree, &value_for(&own_path()?))?;
-    without.settle(&worktree)?;
-    with.settle(&worktree)?;
+    let without = Side::new(worktree, &OsString::from("false"))?;
+    let with = Side::new(worktree, &value_for(&own_path()?))?;
+    without.settle(worktree)?;
+    with.settle(worktree)?;
     let mut all = Vec::new();
-    for command in &commands {
+    for command in commands {
         let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
         let mut times = Times {
             name: format!("git {}", words.join(" ")),
@@ -77,19 +88,17 @@ pub fn run(arguments: &Arguments) -> Outcome {
         };
         progress.now(&times.name);
         // Once for the caches.
-        without.time(&worktree, command)?;
-        with.time(&worktree, command)?;
-        for _ in 0..arguments.runs {
-            times.without.push(without.time(&worktree, command)?);
-            times.with.push(with.time(&worktree, command)?);
+        without.time(worktree, command)?;
+        with.time(worktree, command)?;
+        for _ in 0..runs {
+            times.without.push(without.time(worktree, command)?);
+            times.with.push(with.time(worktree, command)?);
         }
         times.without.sort();
         times.with.sort();
         all.push(times);
     }
-    drop(progress);
-    out::print(&text(&worktree.top, &all))?;
-    Ok(exit::OK)
+    Ok(all)
 }
 
 /// One side of the comparison: an index and a value for core.fsmonitor.
