@@ -30,8 +30,6 @@ struct Seen {
     absent: bool,
     /// It was looked at, by this name or by one before.
     old: bool,
-    /// It came to this name by a rename.
-    arrived: bool,
     /// It may have left this name again.
     doubtful: bool,
 }
@@ -92,7 +90,7 @@ impl Links {
         } else if seen.could_hide_a_name() {
             self.unsure = true;
         }
-        if seen.written && seen.arrived {
+        if seen.written {
             // If the two were exchanged, it was the other file that left: the events are
             // the same as for a rename there and back (renameat2(2), RENAME_EXCHANGE).
             self.arrive(dir, name, seen, true);
@@ -118,7 +116,6 @@ impl Links {
         let arrived = Seen {
             due: true,
             absent: false,
-            arrived: true,
             doubtful,
             ..seen
         };
