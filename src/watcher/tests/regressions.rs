@@ -257,6 +257,13 @@ fn a_file_that_moved_between_look_and_answer_was_left_for_the_next_one() {
 }
 
 #[test]
+fn a_write_in_what_was_a_git_directory_a_moment_before_was_passed_over() {
+    let (mut rig, place) = answered([write("f"), mkdir("d"), mkdir("d/.git")]);
+    let ops = [rename("d/.git", "d/a"), link("f", "d/a/f"), write("d/a/f")];
+    assert_eq!(ask(&mut rig, place, ops), None);
+}
+
+#[test]
 fn temporary_files_are_still_exact() {
     let (mut rig, place) = answered([write("a")]);
     let ops = [
