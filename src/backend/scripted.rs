@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::{Backend, Drained, EnterError, Event, StartError, WatchError, WatchId, What};
 
+mod calls;
 pub mod ops;
 pub mod world;
 

@@ -396,11 +396,16 @@ impl State {
     /// Puts a missing directory where it was found.
     pub fn attach(&mut self, node: NodeId, parent: NodeId, name: &[u8]) {
         self.missing.retain(|missing| missing.node != node);
+        // What happened in a git directory since it is no longer one was passed over.
+        let fresh = self.tree.name(node) == b".git";
         self.tree.attach(node, parent, name);
         for (place, doubt) in std::mem::take(&mut self.parked) {
             self.doubt(place.0, &place.1, doubt);
         }
-        self.listings.push(Listing::deep(node));
+        self.listings.push(Listing {
+            fresh,
+            ..Listing::deep(node)
+        });
     }
 
     /// A whole queue was read after the last look: old paths are of no more use, unless

@@ -210,6 +210,20 @@ fn a_written_file_that_was_exchanged_was_looked_for_in_the_wrong_place() {
 }
 
 #[test]
+fn a_file_written_while_it_was_exchanged_was_looked_for_in_the_wrong_place() {
+    let (mut rig, place) = answered([write("a"), link("a", "b"), write("c")]);
+    // The events of the exchange, with the write told in the middle.
+    let exchange = Op::Exchange(Entry::At("b"), Slot::At("c"));
+    rig.run([exchange]);
+    let mut events: Vec<_> = rig.world().queue.drain(..).collect();
+    rig.run([write("c")]);
+    let written = rig.world().queue.drain(..).next();
+    events.insert(2, written.expect("told"));
+    rig.world().queue.extend(events);
+    assert_eq!(ask(&mut rig, place, []), None);
+}
+
+#[test]
 fn a_write_through_a_link_in_a_directory_not_yet_watched_was_missed() {
     let (mut rig, place) = answered([write("a")]);
     let ops = [mkdir("n"), link("a", "n/x"), write("n/x")];
@@ -240,6 +254,13 @@ fn a_file_that_moved_between_look_and_answer_was_left_for_the_next_one() {
     let (mut rig, place) = answered([write("a"), mkdir("d")]);
     before(&mut rig, Look::Links, "t", vec![rename("t", "d/t")]);
     assert_eq!(ask(&mut rig, place, [link("a", "t"), write("t")]), None);
+}
+
+#[test]
+fn a_write_in_what_was_a_git_directory_a_moment_before_was_passed_over() {
+    let (mut rig, place) = answered([write("f"), mkdir("d"), mkdir("d/.git")]);
+    let ops = [rename("d/.git", "d/a"), link("f", "d/a/f"), write("d/a/f")];
+    assert_eq!(ask(&mut rig, place, ops), None);
 }
 
 #[test]
