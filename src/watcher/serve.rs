@@ -40,6 +40,9 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The queue holds 16,384 of them.
 const GATHER: Duration = Duration::from_millis(10);
 
+/// So often within that time they are taken at once.
+const PROMPT: u32 = 8;
+
 /// Why a watcher ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -105,6 +108,8 @@ pub struct Server {
     crawl_began: Instant,
     /// Events are being left to gather until then.
     gather_until: Option<Instant>,
+    /// Since when, and how often, events were taken at once.
+    prompt: (Instant, u32),
     /// There is something left to look at.
     busy: bool,
     recovery: Recovery,
@@ -126,6 +131,7 @@ impl Server {
             counters: Counters::new(),
             crawl_began: now,
             gather_until: None,
+            prompt: (now, 0),
             busy: true,
             recovery: Recovery::new(),
             last_query: now,
@@ -279,16 +285,25 @@ impl Server {
         (!followed).then(|| self.last_query + idle)
     }
 
-    /// Whether events are to be taken in now, though nobody asks.
+    /// Whether events are to be taken in now, though nobody asks. The first few are, so
+    /// that what was done to a file is looked at while it can be seen (see
+    /// [`super::links`]); in a storm they are left to gather.
     fn is_due(&mut self, events: bool) -> bool {
-        match self.gather_until {
-            Some(at) => Instant::now() >= at,
-            None if events => {
-                self.gather_until = Some(Instant::now() + GATHER);
-                false
-            }
-            None => false,
+        if let Some(at) = self.gather_until {
+            return Instant::now() >= at;
         }
+        if !events {
+            return false;
+        }
+        let now = Instant::now();
+        if now >= self.prompt.0 + GATHER {
+            self.prompt = (now, 0);
+        }
+        self.prompt.1 += 1;
+        if self.prompt.1 > PROMPT {
+            self.gather_until = Some(self.prompt.0 + GATHER);
+        }
+        self.gather_until.is_none()
     }
 
     fn pump(&mut self, asked: bool) -> Pumped {
