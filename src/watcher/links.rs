@@ -11,7 +11,8 @@
 //! is gone could have been a second name as well: if it was there before, that counts as
 //! unsure. If it was made, written and removed all since the last answer (editors and
 //! compilers do that all the time), it is taken for what it nearly always is, a temporary
-//! file of one name.
+//! file of one name. Not so if it was only touched (its mode changed, say): who makes a
+//! file opens it for writing, and closing it is told as a write; who makes a link does not.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -24,7 +25,10 @@ type Key = (NodeId, SmallVec<[u8; 20]>);
 #[derive(Clone, Copy, Default)]
 struct Seen {
     created: bool,
+    /// Its content or its attributes changed.
     written: bool,
+    /// It was open for writing.
+    opened: bool,
     /// It is in `Links::due`.
     due: bool,
     /// It was not there when it was looked at, and nothing has said why.
@@ -37,7 +41,7 @@ struct Seen {
 
 impl Seen {
     fn could_hide_a_name(self) -> bool {
-        self.written && !self.created
+        self.written && !(self.created && self.opened)
     }
 }
 
@@ -62,12 +66,22 @@ impl Links {
         self.seen.entry(key).or_default().created = true;
     }
 
-    /// The file's content or attributes changed.
+    /// The file was written to, or closed by a writer.
     pub fn written(&mut self, dir: NodeId, name: &[u8]) {
+        self.changed(dir, name, true);
+    }
+
+    /// The file's attributes changed.
+    pub fn touched(&mut self, dir: NodeId, name: &[u8]) {
+        self.changed(dir, name, false);
+    }
+
+    fn changed(&mut self, dir: NodeId, name: &[u8], opened: bool) {
         let key = (dir, SmallVec::from_slice(name));
         let seen = self.seen.entry(key).or_default();
         self.pressing |= seen.absent;
         seen.written = true;
+        seen.opened |= opened;
         seen.doubtful = false;
         if !seen.due {
             seen.due = true;
@@ -242,6 +256,15 @@ mod tests {
         links.deleted(1, b"temporary");
         assert!(!check(&mut links, None));
         links.written(1, b"old");
+        assert!(check(&mut links, None));
+    }
+
+    #[test]
+    fn a_name_that_was_made_and_touched_but_never_opened_is_unsure() {
+        let mut links = Links::default();
+        links.created(1, b"link");
+        links.touched(1, b"link");
+        links.deleted(1, b"link");
         assert!(check(&mut links, None));
     }
 

@@ -262,7 +262,8 @@ impl State {
         if !event.is_dir && self.recording {
             match event.what {
                 What::Created => self.links.created(node, event.name),
-                What::Written | What::Attributes => self.links.written(node, event.name),
+                What::Written => self.links.written(node, event.name),
+                What::Attributes => self.links.touched(node, event.name),
                 What::Deleted => self.links.deleted(node, event.name),
                 What::MovedFrom => self.links.moved_from(node, event.name, event.cookie),
                 What::MovedTo => self.links.moved_to(node, event.name, event.cookie),
