@@ -11,6 +11,11 @@ DESTDIR ?=
 JOBS    ?= 2
 # What `make test` runs; for instance `make test TESTS=t/t0110-files.sh`.
 TESTS   ?= t/t[0-9]*.sh
+# Where man pages and completions go, below PREFIX.
+MAN      := share/man/man1
+BASH_DIR := share/bash-completion/completions
+ZSH_DIR  := share/zsh/site-functions
+FISH_DIR := share/fish/vendor_completions.d
 # Extra arguments for every cargo call, such as --locked or --offline.
 CARGO_FLAGS ?=
 
@@ -40,7 +45,7 @@ SHELL_SCRIPTS = $(wildcard t/*.sh t/perf/*.sh t/model/*.sh hooks/*.sample) t/per
 # A file called `test` or `install` must not stop a target; and what is out of
 # date in the Rust sources only cargo knows, so it is asked each time (it
 # answers at once when there is nothing to do).
-.PHONY: build check check-macos test demo soak perf install uninstall clean help
+.PHONY: build check check-macos test demo soak perf install uninstall deb clean help
 
 build: ## build ./treewatch, optimised and (on Linux) static
 	@command -v $(CARGO) >/dev/null || { echo >&2 "make: $(CARGO) is not here; get Rust from https://rustup.rs"; exit 1; }
@@ -78,13 +83,34 @@ perf: build ## benchmarks against the peers, PERF_SIZE=small|large
 # cargo, and must not leave files of root's in target/.
 install: ## install under PREFIX (default /usr/local), below DESTDIR if given
 	@test -x treewatch || $(MAKE) build
-	$(INSTALL) -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/treewatch/hooks'
+	$(INSTALL) -d $(foreach dir,bin share/treewatch/hooks $(MAN) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR),'$(DESTDIR)$(PREFIX)/$(dir)')
 	$(INSTALL) -m 755 treewatch '$(DESTDIR)$(PREFIX)/bin/treewatch'
+	@# By this name git finds `git treewatch`.
+	ln -sf treewatch '$(DESTDIR)$(PREFIX)/bin/git-treewatch'
 	$(INSTALL) -m 755 hooks/*.sample '$(DESTDIR)$(PREFIX)/share/treewatch/hooks'
+	@# Man pages and completions come from the program itself.
+	@set -e; made=$$(mktemp -d); trap 'rm -rf "$$made"' EXIT; ./treewatch generate "$$made"; \
+		$(INSTALL) -m 644 "$$made"/man1/*.1 '$(DESTDIR)$(PREFIX)/$(MAN)'; \
+		$(INSTALL) -m 644 "$$made/bash/treewatch" '$(DESTDIR)$(PREFIX)/$(BASH_DIR)'; \
+		$(INSTALL) -m 644 "$$made/zsh/_treewatch" '$(DESTDIR)$(PREFIX)/$(ZSH_DIR)'; \
+		$(INSTALL) -m 644 "$$made/fish/treewatch.fish" '$(DESTDIR)$(PREFIX)/$(FISH_DIR)'
 
 uninstall: ## remove what `make install` put there
-	rm -f '$(DESTDIR)$(PREFIX)/bin/treewatch'
+	rm -f '$(DESTDIR)$(PREFIX)/bin/treewatch' '$(DESTDIR)$(PREFIX)/bin/git-treewatch'
 	rm -rf '$(DESTDIR)$(PREFIX)/share/treewatch'
+	rm -f '$(DESTDIR)$(PREFIX)/$(MAN)'/treewatch.1 '$(DESTDIR)$(PREFIX)/$(MAN)'/treewatch-*.1 '$(DESTDIR)$(PREFIX)/$(MAN)'/git-treewatch.1
+	rm -f '$(DESTDIR)$(PREFIX)/$(BASH_DIR)/treewatch' '$(DESTDIR)$(PREFIX)/$(ZSH_DIR)/_treewatch' '$(DESTDIR)$(PREFIX)/$(FISH_DIR)/treewatch.fish'
+
+# What cargo-deb packs is what was built here, and what the program says of itself.
+deb: build ## a Debian package, by cargo-deb (cargo install cargo-deb)
+	@$(CARGO) deb --version >/dev/null 2>&1 || { echo >&2 "make: cargo-deb is not here; get it with: cargo install cargo-deb"; exit 1; }
+	rm -rf $(TARGET_DIR)/package
+	./treewatch generate $(TARGET_DIR)/package
+	gzip -9n $(TARGET_DIR)/package/man1/*.1
+	ln -s treewatch $(TARGET_DIR)/package/git-treewatch
+	@# cargo-deb looks for the assets where Cargo.toml says, whatever the target directory.
+	test $(TARGET_DIR) = target || { mkdir -p target && rm -rf target/package && cp -a $(TARGET_DIR)/package target/package; }
+	$(CARGO) deb --no-build --no-strip --output $(TARGET_DIR)/
 
 clean: ## remove what was built
 	$(CARGO) clean

@@ -73,7 +73,8 @@ pub fn reach(place: &Whereabouts) -> Result<OwnedFd, Failure> {
     Err(last)
 }
 
-fn reach_at(path: &Path) -> Result<OwnedFd, Failure> {
+/// Connects to the watcher whose socket is at `path`.
+pub fn reach_at(path: &Path) -> Result<OwnedFd, Failure> {
     let socket = socket(AddressFamily::Unix, SockType::Stream, SOCKET_FLAGS, None)
         .map_err(|error| Failure::Broken(error.into()))?;
     let socket = above_standard(socket)?;

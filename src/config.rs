@@ -8,6 +8,7 @@
 //! | `treewatch.journalBytes` | bytes of paths it may hold (`k`, `m`, `g`) | `32m` |
 //! | `fsmonitor.allowRemote` | watch remote file systems too | `false` |
 //! | `core.ignoreCase` | git's own: an answer with changes becomes "everything" | `false` |
+//! | `core.untrackedCache`, `feature.manyFiles` | git's own: after "everything", git is made to list each directory anew once | |
 //!
 //! A value that cannot be read is as good as none: a repository's configuration can
 //! tune the watcher, and nothing in it is ever run.
@@ -46,6 +47,8 @@ pub struct Config {
     pub allow_remote: bool,
     /// `core.ignoreCase`
     pub ignore_case: bool,
+    /// `core.untrackedCache`, or `feature.manyFiles` in its place.
+    pub untracked_cache: bool,
 }
 
 impl Default for Config {
@@ -60,6 +63,7 @@ impl Default for Config {
             journal: Limits::default(),
             allow_remote: false,
             ignore_case: false,
+            untracked_cache: false,
         }
     }
 }
@@ -73,7 +77,7 @@ impl Config {
         // Not from the worktree: nobody is to be kept from unmounting it.
         let output = Command::new(git)
             .args(["--no-pager", "config", "--null", "--get-regexp"])
-            .arg(r"^(treewatch\..*|fsmonitor\.allowremote|core\.ignorecase)$")
+            .arg(r"^(treewatch\..*|fsmonitor\.allowremote|core\.ignorecase|core\.untrackedcache|feature\.manyfiles)$")
             .current_dir("/")
             .env("GIT_DIR", git_dir)
             .env_remove("GIT_WORK_TREE")
@@ -121,6 +125,9 @@ impl Config {
                     }
                 }
                 "fsmonitor.allowremote" => config.allow_remote = truth(value),
+                "core.untrackedcache" | "feature.manyfiles" => {
+                    config.untracked_cache |= truth(value);
+                }
                 "core.ignorecase" => config.ignore_case = truth(value),
                 _ => {}
             }

@@ -14,13 +14,19 @@ use crate::client::{self, Failure};
 use crate::repo::{NoWorktree, Whereabouts};
 use crate::start::{self, NotStarted};
 use crate::token;
+use crate::trace::Trace;
 use crate::wire::Kind;
 
 /// Answers version 2 of the hook protocol (githooks(5), fsmonitor-watchman).
 pub fn version_2(token: &OsStr) -> i32 {
-    match answer(token.as_bytes()) {
-        Ok(Some(answer)) => print(&answer),
-        Ok(None) => print(&everything()),
+    let trace = Trace::from_environment();
+    match answer(token.as_bytes(), &trace) {
+        Ok(answer) => {
+            let answer = answer.unwrap_or_else(everything);
+            let code = print(&answer);
+            trace.step(format_args!("printed {}", Shown(&answer)));
+            code
+        }
         Err(error) => {
             let what = match error {
                 NoWorktree::Outside => {
@@ -33,7 +39,7 @@ pub fn version_2(token: &OsStr) -> i32 {
                     format!("the working directory or its .git cannot be read: {error}")
                 }
             };
-            eprintln!("treewatch: {what}");
+            complain(&what);
             1
         }
     }
@@ -44,35 +50,75 @@ pub fn version_1() -> i32 {
     print(b"/\0")
 }
 
-fn answer(token: &[u8]) -> Result<Option<Vec<u8>>, NoWorktree> {
+fn answer(token: &[u8], trace: &Trace) -> Result<Option<Vec<u8>>, NoWorktree> {
     let mut place = Whereabouts::here()?;
     let deadline = deadline();
+    trace.step(format_args!(
+        "asked for changes since {}",
+        String::from_utf8_lossy(token)
+    ));
     let asked = client::reach(&place)
+        .inspect(|_| trace.step(format_args!("connected to the watcher")))
         .and_then(|socket| client::ask(&socket, &place, Kind::Query, token).map(|()| socket))
         .and_then(|socket| client::answer(&socket, deadline));
-    match asked {
-        Ok(answer) => return Ok(Some(answer)),
-        Err(Failure::Nobody) => {}
-        Err(Failure::Silent) => {
+    let failure = match asked {
+        Ok(answer) => {
+            trace.step(format_args!("the watcher has answered"));
+            return Ok(Some(answer));
+        }
+        Err(failure) => failure,
+    };
+    trace.step(format_args!("no answer: {failure:?}"));
+    match failure {
+        Failure::Nobody => {}
+        Failure::Silent => {
             start::cut_off(&place);
+            trace.step(format_args!("its socket was taken away"));
             return Ok(None);
         }
-        Err(Failure::Protocol(theirs)) => {
-            if !start::replace_older(&place, theirs) {
+        Failure::Protocol(theirs) => {
+            let replaced = start::replace_older(&place, theirs);
+            trace.step(format_args!("asked it to make room: {replaced}"));
+            if !replaced {
                 return Ok(None);
             }
         }
-        Err(Failure::Refused(..) | Failure::Stranger(_) | Failure::Broken(_)) => return Ok(None),
+        Failure::Refused(..) | Failure::Stranger(_) | Failure::Broken(_) => return Ok(None),
     }
-    match start::start_and_ask(
+    let started = start::start_and_ask(
         &mut place,
         Kind::Query,
         token,
         start::PATIENCE.min(deadline),
-    ) {
-        Ok(answer) => Ok(Some(answer)),
+    );
+    match started {
+        Ok(answer) => {
+            trace.step(format_args!("a new watcher has answered"));
+            Ok(Some(answer))
+        }
         Err(NotStarted::NoWorktree(error)) => Err(error),
-        Err(_) => Ok(None),
+        Err(why) => {
+            trace.step(format_args!("no answer from a new watcher: {why:?}"));
+            Ok(None)
+        }
+    }
+}
+
+/// An answer in few words, for the trace.
+struct Shown<'a>(&'a [u8]);
+
+impl std::fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.ends_with(b"\0/\0") {
+            return write!(f, "\"look at everything\"");
+        }
+        let paths = self.0.iter().filter(|&&byte| byte == 0).count();
+        write!(
+            f,
+            "{} paths, {} bytes",
+            paths.saturating_sub(1),
+            self.0.len()
+        )
     }
 }
 
@@ -84,6 +130,12 @@ fn deadline() -> Duration {
         .map_or(client::DEADLINE, |given| {
             Duration::from_millis(given.clamp(10, 3_600_000))
         })
+}
+
+/// Says what is wrong, in one line. A stderr that takes nothing is no reason to panic.
+fn complain(what: &str) {
+    use std::io::Write;
+    let _ = std::io::stderr().write_all(format!("treewatch: {what}\n").as_bytes());
 }
 
 fn everything() -> Vec<u8> {
@@ -109,7 +161,9 @@ fn print(mut bytes: &[u8]) -> i32 {
                 );
             }
             Err(error) => {
-                eprintln!("treewatch: cannot write the answer to standard output: {error}");
+                complain(&format!(
+                    "cannot write the answer to standard output: {error}"
+                ));
                 return 1;
             }
         }

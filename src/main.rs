@@ -23,6 +23,7 @@ mod repo;
 mod start;
 mod sys;
 mod token;
+mod trace;
 mod watcher;
 mod wire;
 

@@ -72,6 +72,20 @@ impl Whereabouts {
         })
     }
 
+    /// No worktree in particular: for the requests that every watcher of this user takes,
+    /// whatever it watches.
+    pub fn any() -> Self {
+        Self {
+            identity: Identity {
+                dev: 0,
+                ino: 0,
+                mntns: 0,
+            },
+            owner: geteuid().as_raw(),
+            git_dir: PathBuf::new(),
+        }
+    }
+
     /// Makes sure that there is a git directory and that it is no bare repository's. A
     /// `.git` file is followed to the directory it names (git: setup.c,
     /// `read_gitfile_gently`). To be called before anything is started.

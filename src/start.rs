@@ -290,14 +290,13 @@ pub fn forget_failures(place: &Whereabouts) {
 /// merely slow, the next command starts a new one.
 pub fn cut_off(place: &Whereabouts) {
     for socket in place.sockets() {
-        if std::fs::remove_file(&socket).is_ok() {
-            if let Ok(file) = File::options()
+        if std::fs::remove_file(&socket).is_ok()
+            && let Ok(file) = File::options()
                 .write(true)
                 .custom_flags(nix::libc::O_NOFOLLOW)
                 .open(socket.with_extension("lock"))
-            {
-                let _ = Mark::Wedged.write(&file);
-            }
+        {
+            let _ = Mark::Wedged.write(&file);
         }
     }
 }

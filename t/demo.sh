@@ -113,7 +113,7 @@ if test -n "$given"; then
 	say "Both say the same ($(wc -l <"$work/with") changed or untracked)."
 else
 	echo changed >"$repo/d0/d0/file0"
-	echo new >"$repo/d1/new"
+	echo new >"$repo/d0/new"
 	say "After changing one file and adding another, git status with treewatch says:"
 	git_with status --porcelain | sed 's/^/  /'
 	git_without status --porcelain >"$work/without"

@@ -20,6 +20,16 @@ exits() {
 	equal "$want" "$code" "exit code of $*"
 }
 
+# ends_with CODE PID: the process, a child of this shell, ends by itself, with this code.
+ends_with() {
+	test_poll 20 has_ended "$2"
+	exits "$1" wait "$2"
+}
+
+has_ended() {
+	! test -e "/proc/$1" || grep -q '^State:.*Z' "/proc/$1/status"
+}
+
 plain_repo() {
 	git init -q "$1"
 	plant "$1"

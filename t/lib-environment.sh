@@ -175,10 +175,10 @@ whole_file_as_user() {
 	local program=${TREEWATCH:-$TOP/treewatch} copy code
 	copy=$(mktemp -d "${TREEWATCH_TEST_TMP:-${TMPDIR:-/tmp}}/treewatch-user.XXXXXX") || exit
 	mkdir "$copy/t" "$copy/tmp"
-	cp "$TEST_DIR"/*.sh "$copy/t" && cp "$program" "$copy/treewatch" || exit
+	cp -R "$TEST_DIR"/*.sh "$TEST_DIR/helper" "$copy/t" && cp "$program" "$copy/treewatch" || exit
 	give_to_user "$copy"
 	code=0
-	TREEWATCH='' TMPDIR=$copy/tmp as_user bash "$copy/t/$(basename "$TEST_FILE")" "$@" || code=$?
+	TREEWATCH='' TMPDIR=$copy/tmp TREEWATCH_TEST_TMP=$copy/tmp as_user bash "$copy/t/$(basename "$TEST_FILE")" "$@" || code=$?
 	if test "$code" = 0; then remove "$copy"; fi
 	exit "$code"
 }

@@ -28,8 +28,8 @@ at_work() {
 # is_gone PID
 is_gone() {
 	# A process that has ended and was not waited for yet is gone all the same.
-	test ! -e "/proc/$1/exe" && ! test -s "/proc/$1/cmdline" ||
-		fail "process $1 is still there: $(tr '\0' ' ' <"/proc/$1/cmdline")"
+	if test ! -e "/proc/$1/exe" && ! test -s "/proc/$1/cmdline"; then return; fi
+	fail "process $1 is still there: $(tr '\0' ' ' <"/proc/$1/cmdline")"
 }
 
 # ends PID
@@ -143,20 +143,23 @@ run() {
 	run_tests "$@"
 }
 
-# private_tmp [MOUNT-OPTIONS]: in a namespace, a /tmp that nobody else has, with
-# this test's own directory in it.
+# private_tmp MOUNT-OPTIONS: in a namespace, a /tmp that nobody else has, with
+# the directories of this test still in it.
 private_tmp() {
-	case $TRASH in
+	local here=$PWD
+	exec 8<"$TEST_DIR" 9<"$TRASH"
+	mount -t tmpfs -o "$1" tmpfs /tmp
+	keep_in_tmp 8 "$TEST_DIR"
+	keep_in_tmp 9 "$TRASH"
+	exec 8<&- 9<&-
+	cd "$here" || return
+}
+keep_in_tmp() {
+	case $2 in
 	/tmp/*)
-		local here=$PWD
-		exec 9<"$TRASH"
-		mount -t tmpfs -o "${1:-size=16m}" tmpfs /tmp
-		mkdir -p "$TRASH"
-		mount --no-canonicalize --bind /proc/self/fd/9 "$TRASH"
-		exec 9<&-
-		cd "$here" || return
+		mkdir -p "$2"
+		mount --no-canonicalize --bind "/proc/self/fd/$1" "$2"
 		;;
-	*) mount -t tmpfs -o "${1:-size=16m}" tmpfs /tmp ;;
 	esac
 }
 
@@ -164,4 +167,20 @@ private_tmp() {
 skip_inside() {
 	printf '%s\n' "$*" >"$TEST_SKIP"
 	exit 77
+}
+
+# right REPO: git status with the watcher is what it is without, whether or not
+# the answer was exact.
+right() {
+	local index
+	index=$(index_of "$1")
+	cp -p "$index" "$HOME/index-before"
+	status_watched "$1" all >"$HOME/watched-status"
+	status_plain "$1" "$HOME/index-before" all >"$HOME/plain-status"
+	same "$HOME/plain-status" "$HOME/watched-status"
+}
+
+# but_the_log DIR: what else a watcher has left in the directory of its files.
+but_the_log() {
+	find "$1" -mindepth 1 ! -name '*.log' 2>/dev/null || :
 }

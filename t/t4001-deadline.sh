@@ -26,9 +26,9 @@ test_a_stopped_watcher_costs_the_deadline_once() {
 	patient_hook 300 repo "$token"
 	assert_everything
 	# Would it wait for the wedged one again, this would take a minute.
-	patient_hook $MINUTE repo "$token"
+	patient_hook "$MINUTE" repo "$token"
 	assert_everything
-	patient_hook $MINUTE repo "$token"
+	patient_hook "$MINUTE" repo "$token"
 	assert_everything
 }
 
@@ -78,15 +78,15 @@ test_one_that_sends_half_a_head() { not_fooled half 300; }
 test_one_that_sends_half_an_answer() { not_fooled short 300; }
 test_one_that_trickles_for_ever() { not_fooled trickle 500; }
 # These say at once that they are none: no deadline to wait for.
-test_one_that_promises_more_than_memory_holds() { not_fooled huge $MINUTE; }
-test_one_that_speaks_something_else() { not_fooled garbage $MINUTE; }
+test_one_that_promises_more_than_memory_holds() { not_fooled huge "$MINUTE"; }
+test_one_that_speaks_something_else() { not_fooled garbage "$MINUTE"; }
 
 test_one_that_hangs_up_is_nobody() {
 	make_repo repo
 	at_work repo
 	"$PEER" stop repo
 	pretend closed repo
-	patient_hook $MINUTE repo x
+	patient_hook "$MINUTE" repo x
 	at_work repo
 }
 
@@ -110,7 +110,8 @@ test_a_big_answer_of_a_real_watcher_comes_whole() {
 	# However often it has to be asked: the answer must be whole and well formed.
 	ask repo "$token"
 	if ! answer_is_everything; then
-		equal 30001 "$(answer_paths | tr '\0' '\n' | grep -c '^many')"
+		# Less what makes git list a directory that was still empty when looked at.
+		equal 30001 "$(answer_paths | tr '\0' '\n' | grep -v '/\.treewatch$' | grep -c '^many')"
 	fi
 }
 

@@ -134,12 +134,12 @@ test_killed_at_any_moment_of_its_start() {
 }
 
 test_one_that_never_gets_ready_is_not_started_without_end() {
-	in_place=$HOME/crashing
 	cold_repo repo
 	# Its log cannot be written and its socket cannot be made: a directory is there.
 	"$TREEWATCH" 1 x >/dev/null
 	name=$("$PEER" name repo)
-	mkdir -p -m 700 repo/.git/treewatch "repo/.git/treewatch/$name.sock/in/the/way"
+	mkdir -m 700 repo/.git/treewatch
+	mkdir -p "repo/.git/treewatch/$name.sock/in/the/way"
 	for _ in $(seq 30); do
 		ask repo x
 		assert_everything

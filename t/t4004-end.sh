@@ -45,7 +45,7 @@ test_the_git_directory_is_moved_away_and_another_put_in_its_place() {
 	at_work repo
 	oracle repo
 	test_poll 30 equal 1 "$(our_processes | wc -l)"
-	equal '' "$(ls repo/.git-before/treewatch | grep -v '\.log$' || :)" 'left in the old git directory'
+	equal '' "$(but_the_log repo/.git-before/treewatch)" 'left in the old git directory'
 }
 
 test_the_git_directory_is_swapped_for_another_in_one_step() {
@@ -91,7 +91,7 @@ test_nobody_asked_for_long() {
 	at_work repo
 	pid=$(watcher_of repo)
 	ends "$pid"
-	equal '' "$(ls repo/.git/treewatch | grep -v '\.log$' || :)" 'left by it'
+	equal '' "$(but_the_log repo/.git/treewatch)" 'left by it'
 	grep -q 'idleTimeout' repo/.git/treewatch/*.log
 	# And comes again.
 	at_work repo
@@ -131,9 +131,9 @@ test_its_directory_is_removed() {
 test_told_by_a_signal() {
 	for signal in TERM INT HUP; do
 		watching "repo-$signal"
-		kill -$signal "$pid"
+		kill "-$signal" "$pid"
 		ends "$pid"
-		equal '' "$(ls "repo-$signal/.git/treewatch" | grep -v '\.log$' || :)" 'left by it'
+		equal '' "$(but_the_log "repo-$signal/.git/treewatch")" 'left by it'
 	done
 }
 
@@ -218,7 +218,7 @@ test_what_the_killed_left_is_swept_up_a_day_later() {
 	in_namespace swept
 }
 swept() {
-	private_tmp
+	private_tmp size=16m
 	mkdir mounted
 	mount -t tmpfs tmpfs mounted
 	watching mounted/killed

@@ -108,6 +108,23 @@ out_of_instances() {
 	oracle repo
 }
 
+# No watch tells such a one that it was cut off: it looks by itself.
+test_one_without_any_watch_ends_as_well() { in_namespace without_any_watch; }
+without_any_watch() {
+	limit_instances 0
+	big_repo
+	ask repo x
+	test_poll 30 status_is repo state degraded
+	pid=$(watcher_of repo)
+	rm repo/.git/treewatch/*.sock
+	ends "$pid"
+	ask repo x
+	test_poll 30 status_is repo state degraded
+	pid=$(watcher_of repo)
+	rm -rf repo
+	ends "$pid"
+}
+
 test_out_of_instances_twice_is_not_given_up() { in_namespace out_of_instances_twice; }
 out_of_instances_twice() {
 	limit_instances 0

@@ -76,12 +76,14 @@ test_longer_than_any_path_may_be() {
 	at_work repo
 	perl -e 'chdir "repo/dir" or die; for (1 .. 90) { chdir "x" x 60 or die $! }
 		unlink "file"; for (1 .. 90) { chdir ".." or die; rmdir "x" x 60 or die }'
-	test_poll 30 oracle repo
+	at_work repo
+	settle repo
+	oracle repo
 }
 
 test_a_read_only_git_directory() { in_namespace read_only_git; }
 read_only_git() {
-	private_tmp
+	private_tmp size=16m
 	make_repo repo
 	"$TREEWATCH" stop repo >/dev/null
 	rm -rf repo/.git/treewatch
@@ -107,8 +109,8 @@ nowhere() {
 	rm -rf repo/.git/treewatch
 	mount --bind repo/.git repo/.git
 	mount -o remount,bind,ro repo/.git
-	private_tmp
-	mount -o remount,ro /tmp
+	private_tmp size=16m
+	mount -o remount,bind,ro /tmp
 	for _ in 1 2 3; do
 		quiet_hook repo
 		assert_everything
@@ -208,7 +210,7 @@ test_fuse() {
 # other_user REPO: make it somebody else's; the rest needs root.
 other_user() {
 	test "$(id -u)" = 0 || skip 'only root can be two users'
-	chown -R $ORDINARY_UID:$ORDINARY_UID "$1"
+	chown -R "$ORDINARY_UID:$ORDINARY_UID" "$1"
 	git config --global safe.directory '*'
 }
 
@@ -227,7 +229,7 @@ test_root_in_the_repository_of_a_user_leaves_nothing() {
 	test ! -e repo/.git/treewatch
 	test ! -e "/tmp/treewatch-0/$name.lock"
 	# All but the index that git wrote is still the user's.
-	equal '' "$(find repo ! -user $ORDINARY_UID ! -name index)"
+	equal '' "$(find repo ! -user "$ORDINARY_UID" ! -name index)"
 }
 
 test_root_does_not_disturb_the_watcher_of_the_user() {
@@ -238,14 +240,14 @@ test_root_does_not_disturb_the_watcher_of_the_user() {
 	chmod 755 "$HOME/.." "$HOME/../work"
 	(cd repo && as_user env HOME=/nonexistent GIT_CONFIG_GLOBAL=/dev/null "$TREEWATCH" 2 x >/dev/null)
 	pid=$(as_user "$PEER" pid repo)
-	equal $ORDINARY_UID "$(stat -c %u "/proc/$pid")" 'user of the watcher'
+	equal "$ORDINARY_UID" "$(stat -c %u "/proc/$pid")" 'user of the watcher'
 	for _ in 1 2 3; do
 		quiet_hook repo
 		assert_everything
 	done
 	equal "$pid" "$(as_user "$PEER" pid repo)"
 	equal 1 "$(our_processes | wc -l)" processes
-	equal '' "$(find repo/.git/treewatch ! -user $ORDINARY_UID)"
+	equal '' "$(find repo/.git/treewatch ! -user "$ORDINARY_UID")"
 }
 
 test_two_users_of_one_repository() {

@@ -17,7 +17,7 @@ test_its_files_are_for_their_owner_only() {
 
 test_also_below_tmp() { in_namespace below_tmp; }
 below_tmp() {
-	private_tmp
+	private_tmp size=16m
 	mkdir mounted
 	mount -t tmpfs tmpfs mounted
 	umask 0
@@ -100,7 +100,7 @@ test_the_directory_below_tmp_made_by_somebody_else() {
 	NAMESPACES=-m in_namespace planted
 }
 planted() {
-	private_tmp
+	private_tmp size=16m
 	mkdir mounted
 	mount -t tmpfs tmpfs mounted
 	make_repo mounted/repo
@@ -127,7 +127,7 @@ planted() {
 
 test_a_symbolic_link_below_tmp() { in_namespace planted_link; }
 planted_link() {
-	private_tmp
+	private_tmp size=16m
 	mkdir mounted
 	mount -t tmpfs tmpfs mounted
 	make_repo mounted/repo
@@ -142,7 +142,7 @@ planted_link() {
 test_an_answer_of_another_user_is_not_believed() {
 	test "$(id -u)" = 0 || skip 'only root can be two users'
 	cold repo
-	PEER_USER=$ORDINARY_UID pretend slow repo 1
+	PEER_USER="$ORDINARY_UID" pretend slow repo 1
 	patient_hook 60000 repo x
 	assert_everything
 	rm repo/.git/treewatch/*.sock
@@ -175,7 +175,7 @@ test_bad_company_delays_nobody() {
 	alone=$(fastest 50)
 	memory=$(status_of repo rss_bytes)
 	for how in silent half oversized endless garbage deaf; do
-		crowd $how repo 1000
+		crowd "$how" repo 1000
 		among=$(fastest 50)
 		grown=$(($(status_of repo rss_bytes) - memory))
 		echo "$how: $among us for a question among 1000 (alone: $alone us), memory grown by $((grown / 1024)) kB"

@@ -67,7 +67,7 @@ test_the_log_is_bounded() {
 	done
 	test "$(stat -c %s "$log")" -lt 10000
 	grep -q 'long ago' "$log.1"
-	equal 2 "$(ls repo/.git/treewatch/*.log* | wc -l)" 'log files'
+	equal 2 "$(find repo/.git/treewatch -name "*.log*" | wc -l)" 'log files'
 }
 
 test_it_sleeps_when_nothing_happens() {

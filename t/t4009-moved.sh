@@ -9,15 +9,17 @@ each_backend
 test_a_renamed_worktree_keeps_its_watcher() {
 	make_repo repo
 	token=$(exact_token repo)
+	settle repo
 	pid=$(watcher_of repo)
 	mv repo renamed
 	echo more >>renamed/dir/sub/file
 	mkdir renamed/dir/new && echo new >renamed/dir/new/file
-	oracle renamed
+	right renamed
 	equal "$pid" "$(watcher_of renamed)"
 	status_is renamed root "$PWD/renamed"
 	# Useful: exact again, with the watches it had.
 	at_work renamed
+	settle renamed
 	token=$(exact_token renamed)
 	echo more >>renamed/dir/sub/deep/file
 	ask renamed "$token"
@@ -33,15 +35,19 @@ test_a_directory_above_it_is_renamed() {
 	mkdir -p above/more
 	make_repo above/more/repo
 	at_work above/more/repo
+	settle above/more/repo
 	pid=$(watcher_of above/more/repo)
 	mv above beyond
 	echo more >>beyond/more/repo/dir/file
 	mkdir -p beyond/more/repo/x/y/z && echo new >beyond/more/repo/x/y/z/file
-	oracle beyond/more/repo
+	right beyond/more/repo
 	at_work beyond/more/repo
+	settle beyond/more/repo
 	equal "$pid" "$(watcher_of beyond/more/repo)"
 	# Something else comes to where it was.
 	make_repo above/more/repo
+	at_work above/more/repo
+	settle above/more/repo
 	echo other >>above/more/repo/other/file
 	oracle above/more/repo
 	oracle beyond/more/repo
@@ -77,14 +83,19 @@ test_two_repositories_swapped_by_renames() {
 	echo one >>one/file
 	echo two >>two/dir/file
 	mv one three && mv two one && mv three two
-	oracle one
-	oracle two
+	right one
+	right two
 	echo more >>one/other/file
 	rm two/file
-	oracle one
-	oracle two
+	right one
+	right two
 	at_work one
 	at_work two
+	settle one
+	settle two
+	echo again >>one/dir/file
+	oracle one
+	oracle two
 }
 
 test_two_git_directories_swapped() {

@@ -100,7 +100,7 @@ test_run_shows_paths_and_ends_with_a_signal() {
 	echo more >>repo/dir/sub/deep/file
 	test_poll 10 grep -x 'changed dir/sub/deep/file' "$HOME/err"
 	kill -INT "$run"
-	exits 0 wait "$run"
+	ends_with 0 "$run"
 	is_state not-running repo
 	grep 'ended: told to stop by a signal' "$HOME/err"
 }
@@ -165,11 +165,11 @@ test_stop_touches_no_other_process() {
 	chmod 700 repo/.git/treewatch
 	: >"$lock"
 	# This very shell is the holder, and lives on.
-	exec 9<"$lock"
-	flock 9
-	exits 5 "$TREEWATCH" stop repo 2>err 9<&-
+	exec 6<"$lock"
+	flock 6
+	exits 5 "$TREEWATCH" stop repo 2>err 6<&-
 	grep 'held by a process that is no watcher' err
-	exec 9<&-
+	exec 6<&-
 	"$TREEWATCH" stop repo
 	"$TREEWATCH" stop other
 }

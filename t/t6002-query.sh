@@ -112,6 +112,19 @@ test_closed_and_full_outputs_are_taken_well() {
 	done
 }
 
+test_a_full_stderr_is_no_reason_to_crash() {
+	mkdir outside
+	cd outside
+	exits 1 "$TREEWATCH" 2 x 2>/dev/full
+	exits 1 "$TREEWATCH" 2 x 2>&-
+	exits 2 "$TREEWATCH" 3 x 2>/dev/full
+	exits 2 "$TREEWATCH" nonsense 2>/dev/full
+	cd ..
+	plain_repo repo
+	cd repo
+	exits 1 "$TREEWATCH" 2 x >/dev/full 2>&1
+}
+
 test_mistakes_are_answered_with_a_suggestion() {
 	exits 2 "$TREEWATCH" statsu >out 2>err
 	empty out

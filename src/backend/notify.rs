@@ -195,10 +195,10 @@ impl Backend for Notify {
     }
 
     fn unwatch(&mut self, id: WatchId) {
-        if let Some(session) = &mut self.session {
-            if let Some(path) = session.registry.get(id) {
-                session.forget(&path);
-            }
+        if let Some(session) = &mut self.session
+            && let Some(path) = session.registry.get(id)
+        {
+            session.forget(&path);
         }
     }
 

@@ -8,7 +8,7 @@ pub const OK: u8 = 0;
 pub const NO: u8 = 1;
 /// The command line was not understood.
 pub const USAGE: u8 = 2;
-/// No watcher is running (`status`, `log`, `watch --no-start`); the same number as for
+/// No watcher is running (`status`, `log`); the same number as for
 /// other services (LSB, "program is not running").
 pub const NOT_RUNNING: u8 = 3;
 /// There is no worktree here, or none that can be watched.

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use anstream::AutoStream;
 use nix::fcntl::{OFlag, open};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
 
 /// Takes the places of standard input, output and error if the caller left them closed,
 /// so that no file of ours gets one of their numbers.
@@ -36,4 +37,18 @@ pub fn print_bytes(bytes: &[u8]) -> io::Result<()> {
 /// Prints a value as indented JSON.
 pub fn print_json(value: &serde_json::Value) -> io::Result<()> {
     print_bytes(format!("{value:#}\n").as_bytes())
+}
+
+/// Whether nobody reads standard output any more.
+pub fn is_closed() -> bool {
+    let stdout = io::stdout();
+    let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
+    let _ = poll(&mut fds, PollTimeout::ZERO);
+    fds[0].revents().is_some_and(says_closed)
+}
+
+/// What poll says of a standard output that nobody reads any more: a pipe whose other end
+/// was closed (POLLERR, poll(2)), or a terminal that has gone.
+pub fn says_closed(found: PollFlags) -> bool {
+    found.intersects(PollFlags::POLLERR | PollFlags::POLLHUP)
 }

@@ -35,7 +35,6 @@ pub struct Arguments {
 #[derive(Deserialize)]
 struct Request {
     version: u64,
-    #[serde(default)]
     token: String,
 }
 

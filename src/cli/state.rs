@@ -1,18 +1,19 @@
 //! The state of a worktree's watcher as one JSON object, the same fields always, whether
 //! there is a watcher or not.
 
+use nix::unistd::geteuid;
 use serde_json::{Map, Value, json};
 
 use crate::client::Failure;
 use crate::repo::Whereabouts;
 use crate::start::Mark;
 
-use super::worktree::Worktree;
+use super::worktree::{Worktree, user};
 use super::{process, watcher};
 
 /// Every field of a state, in the order in which it is shown. A watcher of another version
 /// may leave some out, or know more.
-pub const FIELDS: [&str; 28] = [
+pub const FIELDS: [&str; 30] = [
     "state",
     "reason",
     "pid",
@@ -31,8 +32,11 @@ pub const FIELDS: [&str; 28] = [
     "queries",
     "exact_answers",
     "full_answers",
+    "full_reasons",
     "query_us_mean",
+    "query_us_max",
     "remote",
+    "limit",
     "retry_in_s",
     "rss_bytes",
     "uptime_s",
@@ -40,7 +44,6 @@ pub const FIELDS: [&str; 28] = [
     "log",
     "protocol",
     "version",
-    "followers",
 ];
 
 /// The state of the watcher of a worktree.
@@ -69,6 +72,13 @@ fn without_answer(worktree: &Worktree, failure: &Failure) -> Value {
     let holder = process::of(place).pop();
     let (state, reason) = match failure {
         Failure::Nobody => match &holder {
+            None if place.owner != geteuid().as_raw() => (
+                "not-running",
+                Some(format!(
+                    "the worktree belongs to {}, and only its owner has a watcher",
+                    user(place.owner)
+                )),
+            ),
             None => ("not-running", last_start(place)),
             Some(_) => (
                 "degraded",

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
 
 use crate::client::{self, Failure};
 use crate::repo::Whereabouts;
@@ -44,18 +45,49 @@ pub enum Stopped {
     Forced(i32),
 }
 
+impl Stopped {
+    /// What to tell the person, about the worktree at `top`.
+    pub fn words(self, top: &Path) -> String {
+        let top = top.display();
+        match self {
+            Self::Nothing => format!("no watcher is running for {top}\n"),
+            Self::Asked(pid) => format!("stopped the watcher of {top} (process {pid})\n"),
+            Self::Forced(pid) => {
+                format!("stopped the watcher of {top} (process {pid}), which did not answer\n")
+            }
+        }
+    }
+}
+
 /// `treewatch stop [DIR]`.
 pub fn run(dir: Option<&Path>) -> Outcome {
     let worktree = Worktree::enter(dir)?;
-    let top = worktree.top.display();
-    out::print(&match stop(&worktree.place, &worktree.top)? {
-        Stopped::Nothing => format!("no watcher is running for {top}\n"),
-        Stopped::Asked(pid) => format!("stopped the watcher of {top} (process {pid})\n"),
-        Stopped::Forced(pid) => {
-            format!("stopped the watcher of {top} (process {pid}), which did not answer\n")
-        }
-    })?;
+    let stopped = stop(&worktree.place, &worktree.top)?;
+    out::print(&stopped.words(&worktree.top))?;
     Ok(exit::OK)
+}
+
+/// `treewatch stop --all`: every watcher of this user. One that does not end keeps none of
+/// the others alive.
+pub fn run_all() -> Outcome {
+    let mut code = exit::OK;
+    let running = process::all();
+    if running.is_empty() {
+        out::print("no watcher is running\n")?;
+    }
+    for running in running {
+        let top = running.root().unwrap_or_else(|| running.lock.clone());
+        let target = Target {
+            socket: client::reach_at(&running.socket()).ok(),
+            process: Some(running.process),
+            locks: vec![running.lock],
+        };
+        match end(target, &top) {
+            Ok(stopped) => out::print(&stopped.words(&top))?,
+            Err(problem) => code = problem.tell(),
+        }
+    }
+    Ok(code)
 }
 
 /// Stops the watcher of a worktree, and returns when there is none.
@@ -74,11 +106,14 @@ pub fn stop(place: &Whereabouts, top: &Path) -> Result<Stopped, Problem> {
         })?;
         match target {
             Some(target) => {
-                stopped = end(target, place, top)?;
+                stopped = end(target, top)?;
                 tries += 1;
                 until = Instant::now() + PATIENCE;
             }
-            None if tidy(place) => return Ok(stopped),
+            None if tidy(&locks(place)) => match strangers_watcher(&locks(place)) {
+                None => return Ok(stopped),
+                Some(uid) => return Err(not_ours("cannot stop the watcher of", top, uid)),
+            },
             // Somebody holds the lock who is no watcher: one that is just being started.
             None => std::thread::sleep(Duration::from_millis(10)),
         }
@@ -105,6 +140,8 @@ struct Target {
     socket: Option<OwnedFd>,
     /// Its process; `None` where it cannot be told, in another container.
     process: Option<Process>,
+    /// Where its lock is.
+    locks: Vec<PathBuf>,
 }
 
 fn find(place: &Whereabouts) -> Result<Option<Target>, Failure> {
@@ -122,6 +159,7 @@ fn find(place: &Whereabouts) -> Result<Option<Target>, Failure> {
             Ok(Some(Target {
                 socket: Some(socket),
                 process,
+                locks: locks(place),
             }))
         }
         Err(Failure::Stranger(uid)) => Err(Failure::Stranger(uid)),
@@ -134,6 +172,7 @@ fn find_by_lock(place: &Whereabouts) -> Result<Option<Target>, Failure> {
     Ok(process::of(place).pop().map(|running| Target {
         socket: None,
         process: Some(running.process),
+        locks: vec![running.lock],
     }))
 }
 
@@ -143,10 +182,10 @@ fn hung_up(socket: &OwnedFd) -> bool {
 }
 
 /// Ends one watcher.
-fn end(target: Target, place: &Whereabouts, top: &Path) -> Result<Stopped, Problem> {
+fn end(target: Target, top: &Path) -> Result<Stopped, Problem> {
     let pid = target.process.as_ref().map_or(0, Process::pid);
     let agreed = target.socket.is_some_and(|socket| {
-        client::ask(&socket, place, Kind::Stop, b"")
+        client::ask(&socket, &Whereabouts::any(), Kind::Stop, b"")
             .and_then(|()| client::answer(&socket, client::DEADLINE))
             // An answer in another protocol is an answer.
             .map_or_else(
@@ -158,7 +197,7 @@ fn end(target: Target, place: &Whereabouts, top: &Path) -> Result<Stopped, Probl
         // It can be asked, and not be seen: its lock says when it is gone.
         let until = Instant::now() + GRACE;
         while Instant::now() < until {
-            if agreed && tidy(place) {
+            if agreed && tidy(&target.locks) {
                 return Ok(Stopped::Asked(pid));
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -195,6 +234,7 @@ fn end(target: Target, place: &Whereabouts, top: &Path) -> Result<Stopped, Probl
             )));
         }
     }
+    tidy(&target.locks);
     Ok(Stopped::Forced(pid))
 }
 
@@ -206,16 +246,38 @@ fn locks(place: &Whereabouts) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Removes what a watcher that was killed left behind. `false`: somebody holds a lock.
-fn tidy(place: &Whereabouts) -> bool {
-    locks(place).iter().all(|lock| {
-        let opened = File::options()
-            .read(true)
-            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
-            .open(lock);
-        let Ok(file) = opened else {
+fn open(lock: &Path) -> Option<(File, std::fs::Metadata)> {
+    let opened = File::options()
+        .read(true)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(lock);
+    let file = opened.ok()?;
+    let found = file.metadata().ok()?;
+    found.is_file().then_some((file, found))
+}
+
+/// Whose watcher it is, if it is somebody else's and we can tell, as root can.
+fn strangers_watcher(locks: &[PathBuf]) -> Option<u32> {
+    locks.iter().find_map(|lock| {
+        let (file, found) = open(lock)?;
+        let held = matches!(
+            file.try_lock_shared(),
+            Err(std::fs::TryLockError::WouldBlock)
+        );
+        (held && found.uid() != geteuid().as_raw()).then(|| found.uid())
+    })
+}
+
+/// Removes what a watcher of ours that was killed left behind. `false`: somebody holds a
+/// lock of ours.
+fn tidy(locks: &[PathBuf]) -> bool {
+    locks.iter().all(|lock| {
+        let Some((file, held)) = open(lock) else {
             return true;
         };
+        if held.uid() != geteuid().as_raw() {
+            return true;
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(std::fs::TryLockError::WouldBlock) => return false,
@@ -225,7 +287,7 @@ fn tidy(place: &Whereabouts) -> bool {
         let same = |held: &std::fs::Metadata, found: &std::fs::Metadata| {
             held.ino() == found.ino() && held.dev() == found.dev()
         };
-        if let (Ok(held), Ok(found)) = (file.metadata(), lock.symlink_metadata())
+        if let Ok(found) = lock.symlink_metadata()
             && same(&held, &found)
         {
             let _ = std::fs::remove_file(lock.with_extension("sock"));

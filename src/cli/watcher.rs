@@ -1,5 +1,6 @@
 //! Speaking to the watcher of a worktree, for people: with words for what goes wrong.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -21,6 +22,13 @@ pub fn status(place: &Whereabouts) -> Result<Value, Failure> {
     parse(&client::answer(&socket, DEADLINE)?)
 }
 
+/// Asks the watcher at a socket for its state, whichever worktree it watches.
+pub fn status_at(socket: &Path) -> Result<Value, Failure> {
+    let socket = client::reach_at(socket)?;
+    client::ask(&socket, &Whereabouts::any(), Kind::Status, b"")?;
+    parse(&client::answer(&socket, DEADLINE)?)
+}
+
 /// Reads a state.
 pub fn parse(answer: &[u8]) -> Result<Value, Failure> {
     serde_json::from_slice(answer).map_err(|error| Failure::Broken(error.into()))
@@ -34,8 +42,9 @@ pub fn words(failure: &Failure) -> String {
         Failure::Protocol(theirs) => {
             format!("the watcher speaks protocol {theirs}, this program {PROTOCOL}")
         }
-        Failure::Refused(_, why) => {
-            format!("the watcher refuses: {}", String::from_utf8_lossy(why))
+        Failure::Refused(status, why) => {
+            let why = String::from_utf8_lossy(why);
+            format!("the watcher refuses ({status:?}): {why}")
         }
         Failure::Stranger(uid) => format!("the watcher belongs to {}", user(*uid)),
         Failure::Broken(error) => format!("cannot speak to the watcher: {error}"),

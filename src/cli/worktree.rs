@@ -105,12 +105,23 @@ pub fn not_ours(what: &str, top: &Path, owner: u32) -> Problem {
     ))
 }
 
-/// A user id with its name where it has one.
+/// A user id with its name where /etc/passwd has one. (The C library's own look-up loads
+/// code at run time, which a static program cannot rely on.)
 pub fn user(id: u32) -> String {
-    match nix::unistd::User::from_uid(nix::unistd::Uid::from_raw(id)) {
-        Ok(Some(user)) => format!("user {} ({id})", user.name),
-        _ => format!("user {id}"),
+    let known = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    match name_of(id, &known) {
+        Some(name) => format!("user {name} ({id})"),
+        None => format!("user {id}"),
     }
+}
+
+/// The name in the lines of passwd(5): name, password, user id, and more, by colons.
+fn name_of(id: u32, known: &str) -> Option<&str> {
+    known.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(id)).then_some(name)
+    })
 }
 
 /// Why there is nothing to watch at `top`, for people.
@@ -163,4 +174,17 @@ pub fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().next().unwrap_or("nothing");
     line.strip_prefix("fatal: ").unwrap_or(line).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_have_names_where_they_are_known() {
+        let known = "root:x:0:0:root:/root:/bin/bash\nnonsense\nme:x:1000:1000::/home/me:/bin/sh\n";
+        assert_eq!(name_of(0, known), Some("root"));
+        assert_eq!(name_of(1000, known), Some("me"));
+        assert_eq!(name_of(7, known), None);
+    }
 }

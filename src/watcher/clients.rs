@@ -45,6 +45,8 @@ pub struct Client {
     step: Step,
     /// For a follower, the token of the last frame.
     followed: Vec<u8>,
+    /// A follower has taken that frame, and has not been told since what is new.
+    waits: bool,
     /// When something last went through it.
     active: Instant,
 }
@@ -60,6 +62,7 @@ impl Client {
             sent: 0,
             step: Step::Reading,
             followed: Vec::new(),
+            waits: false,
             active: Instant::now(),
         })
     }
@@ -112,8 +115,9 @@ impl Client {
     }
 
     /// The token of a follower's last frame, if it has taken all of that.
-    pub fn followed_token(&self) -> Option<&[u8]> {
+    pub fn followed_token(&mut self) -> Option<&[u8]> {
         let taken = self.sent == self.output.len();
+        self.waits = false;
         (matches!(self.step, Step::Following) && taken).then_some(&*self.followed)
     }
 
@@ -123,6 +127,7 @@ impl Client {
         self.followed = token.to_vec();
         self.sent = 0;
         self.answer(Status::Ok, frame);
+        self.waits = false;
     }
 
     fn read(&mut self, identity: &Identity) {
@@ -169,7 +174,9 @@ impl Client {
         if !self.is_ours() {
             return self.refuse(Status::NotYours, "this watcher belongs to another user");
         }
-        if request.identity != *identity && request.kind != Kind::Stop {
+        // The state says itself whose it is, and to end is the same for all.
+        let any = matches!(request.kind, Kind::Stop | Kind::Status);
+        if request.identity != *identity && !any {
             return self.refuse(
                 Status::NotYours,
                 "this watcher watches another worktree, or sees it from another mount namespace",
@@ -206,6 +213,7 @@ impl Client {
         if matches!(self.step, Step::Following) && self.sent == self.output.len() {
             self.output = Vec::new();
             self.sent = 0;
+            self.waits = true;
         } else {
             self.step = Step::Done;
         }
@@ -361,6 +369,11 @@ impl Clients {
         } else {
             client.follow();
         }
+    }
+
+    /// Whether a follower is to be told what came while it was slow.
+    pub fn any_waits(&self) -> bool {
+        self.list.iter().any(|client| client.waits)
     }
 
     /// The indices of the followers.

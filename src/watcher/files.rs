@@ -91,11 +91,11 @@ impl Files {
             if path.as_os_str().as_bytes().ends_with(b" (deleted)") {
                 return false;
             }
-            if let Some(dir) = path.parent() {
-                if dir != self.dir {
-                    self.dir = dir.to_owned();
-                    self.log.moved_to(dir);
-                }
+            if let Some(dir) = path.parent()
+                && dir != self.dir
+            {
+                self.dir = dir.to_owned();
+                self.log.moved_to(dir);
             }
         }
         self.dir.is_dir()

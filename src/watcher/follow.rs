@@ -84,8 +84,14 @@ pub fn tell<B: Backend>(
 fn next<B: Backend>(tracker: &mut Tracker<B>, pumped: Pumped, token: &[u8]) -> Option<Vec<u8>> {
     let frame = match pumped {
         // People want the paths, whatever git makes of their case.
-        Pumped::Settled => front::answer(tracker, token, false).bytes,
-        Pumped::Degraded => front::unknown().bytes,
+        Pumped::Settled => {
+            let asker = front::Asker {
+                ignore_case: false,
+                untracked_cache: &mut || false,
+            };
+            front::answer(tracker, token, asker).bytes
+        }
+        Pumped::Degraded => front::unknown("not watching").bytes,
         Pumped::Idle | Pumped::Busy | Pumped::NoTop => return None,
     };
     let same = frame.starts_with(token) && frame.get(token.len()) == Some(&0);

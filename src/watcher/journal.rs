@@ -7,8 +7,22 @@
 //! Paths are kept in the order of their last change, so that a question costs what its
 //! answer holds, and the oldest can be let go when the journal is full: whoever asks
 //! from before that gets "everything".
+//!
+//! "Everything" is not the end of it. git takes it for this one command: it checks all
+//! files, and if the command lists untracked files, all directories. But a command that
+//! does not (`git reset`, `git status -uno`) saves the new place all the same, and from
+//! then on git believes what it had cached of each directory before (git: fsmonitor.c,
+//! `refresh_fsmonitor` clears `use_fsmonitor`, and leaves the `valid` bits that dir.c,
+//! `valid_cached_dir`, goes by). So a place that was handed out with "everything" is
+//! *owed*: who asks from it gets also what changed before it, or the word to list every
+//! directory anew.
+
+use std::collections::BTreeMap;
 
 use hashlink::LinkedHashMap;
+
+/// So many places are remembered as owed; older ones count as owed the most.
+const OWED_MAX: usize = 64;
 
 /// How much a journal may hold before it lets go of the oldest paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +53,23 @@ pub struct Journal {
     place: u64,
     /// Whether something changed since then. What changes now gets `place + 1`.
     open: bool,
-    /// The oldest place from which the journal is whole.
-    floor: u64,
+    /// The oldest place from which no path was let go.
+    whole: u64,
+    /// The oldest place from which no change is unknown.
+    known: u64,
+    /// Places handed out with "everything": from where on the caller's view of the
+    /// directories has to be mended, `None` for all of it.
+    owed: BTreeMap<u64, Option<u64>>,
+    /// Every place before this one counts as owed, and all of it.
+    owed_before: u64,
 }
 
 /// What changed since a place.
 pub enum Since<'a> {
     /// These paths and no others, newest first.
     Paths(Box<dyn Iterator<Item = &'a [u8]> + 'a>),
+    /// These paths, and every directory is to be listed anew.
+    PathsAndListings(Box<dyn Iterator<Item = &'a [u8]> + 'a>),
     /// The journal cannot tell: look at everything.
     Everything,
 }
@@ -60,7 +83,10 @@ impl Journal {
             bytes: 0,
             place: 0,
             open: false,
-            floor: 0,
+            whole: 0,
+            known: 0,
+            owed: BTreeMap::new(),
+            owed_before: 0,
         }
     }
 
@@ -86,7 +112,7 @@ impl Journal {
                 break;
             };
             self.bytes -= oldest.len();
-            self.floor = self.floor.max(number);
+            self.whole = self.whole.max(number);
         }
     }
 
@@ -94,10 +120,7 @@ impl Journal {
     /// "everything".
     pub fn record_everything(&mut self) {
         self.open = true;
-        self.floor = self.place + 1;
-        self.changes.clear();
-        self.changes.shrink_to_fit();
-        self.bytes = 0;
+        self.known = self.place + 1;
     }
 
     /// The place to hand out now: everything recorded so far is at or before it.
@@ -109,18 +132,51 @@ impl Journal {
         self.place
     }
 
+    /// A place to hand out together with "everything", to somebody who asked from `place`
+    /// (`None`: from nowhere that is known here) and whose view of the directories has to
+    /// be mended afterwards. No other answer ever carries that place.
+    pub fn hand_out_owed(&mut self, place: Option<u64>) -> u64 {
+        let debt = place.and_then(|place| self.debt(place).unwrap_or(Some(place)));
+        self.open = true;
+        let owed = self.hand_out();
+        self.open = true;
+        self.owed.insert(owed, debt);
+        while self.owed.len() > OWED_MAX {
+            if let Some((oldest, _)) = self.owed.pop_first() {
+                self.owed_before = oldest + 1;
+            }
+        }
+        owed
+    }
+
+    /// From where on a place is owed: `None` if it is not, `Some(None)` if all of it is.
+    fn debt(&self, place: u64) -> Option<Option<u64>> {
+        if place < self.owed_before {
+            return Some(None);
+        }
+        self.owed.get(&place).copied()
+    }
+
     /// What changed after `place`, a place that was handed out.
     pub fn since(&self, place: u64) -> Since<'_> {
-        if place < self.floor || place > self.place {
+        if place < self.whole || place < self.known || place > self.place {
             return Since::Everything;
         }
-        Since::Paths(Box::new(
+        match self.debt(place) {
+            None => Since::Paths(self.paths_after(place)),
+            Some(Some(debt)) if debt >= self.whole => Since::Paths(self.paths_after(debt)),
+            Some(_) => Since::PathsAndListings(self.paths_after(place)),
+        }
+    }
+
+    fn paths_after<'a>(&'a self, place: u64) -> Box<dyn Iterator<Item = &'a [u8]> + 'a> {
+        Box::new(
             self.changes
                 .iter()
                 .rev()
                 .take_while(move |(_, number)| **number > place)
                 .map(|(path, _)| &**path),
-        ))
+        )
     }
 
     /// Number of paths held.
@@ -142,7 +198,9 @@ mod tests {
 
     fn names(journal: &Journal, place: u64) -> Option<BTreeSet<Vec<u8>>> {
         match journal.since(place) {
-            Since::Paths(paths) => Some(paths.map(<[u8]>::to_vec).collect()),
+            Since::Paths(paths) | Since::PathsAndListings(paths) => {
+                Some(paths.map(<[u8]>::to_vec).collect())
+            }
             Since::Everything => None,
         }
     }
@@ -207,6 +265,41 @@ mod tests {
         journal.record(b"c");
         journal.hand_out();
         assert_eq!(names(&journal, after), set(&["c"]));
+    }
+
+    #[test]
+    fn who_got_everything_gets_the_changes_before_it_again() {
+        let mut journal = Journal::new(Limits::default());
+        let start = journal.hand_out();
+        journal.record(b"a");
+        journal.record_everything();
+        assert_eq!(names(&journal, start), None);
+        let owed = journal.hand_out_owed(Some(start));
+        assert_eq!(names(&journal, owed), set(&["a"]));
+        let plain = journal.hand_out();
+        assert_ne!(plain, owed);
+        assert_eq!(names(&journal, plain), set(&[]));
+        // The debt goes on to the next "everything".
+        journal.record(b"b");
+        journal.record_everything();
+        assert_eq!(names(&journal, owed), None);
+        let again = journal.hand_out_owed(Some(owed));
+        assert_eq!(names(&journal, again), set(&["a", "b"]));
+    }
+
+    #[test]
+    fn who_came_from_nowhere_has_every_directory_listed_anew() {
+        let mut journal = Journal::new(Limits::default());
+        let owed = journal.hand_out_owed(None);
+        assert!(matches!(journal.since(owed), Since::PathsAndListings(_)));
+        let next = journal.hand_out();
+        assert!(matches!(journal.since(next), Since::Paths(_)));
+        for _ in 0..2 * OWED_MAX {
+            journal.hand_out_owed(Some(next));
+        }
+        // Too many to remember: the oldest count as owed the most.
+        assert!(matches!(journal.since(owed), Since::PathsAndListings(_)));
+        assert_eq!(journal.owed.len(), OWED_MAX);
     }
 
     #[test]

@@ -14,11 +14,12 @@
 //! file of one name.
 
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use super::tree::NodeId;
 
 /// A file: its directory and its name.
-type Key = (NodeId, Box<[u8]>);
+type Key = (NodeId, SmallVec<[u8; 20]>);
 
 #[derive(Clone, Copy, Default)]
 struct Seen {
@@ -57,20 +58,20 @@ pub struct Links {
 impl Links {
     /// The file appeared.
     pub fn created(&mut self, dir: NodeId, name: &[u8]) {
-        let key = (dir, name.into());
+        let key = (dir, SmallVec::from_slice(name));
         self.seen.entry(key).or_default().created = true;
     }
 
     /// The file's content or attributes changed.
     pub fn written(&mut self, dir: NodeId, name: &[u8]) {
-        let key = (dir, name.into());
+        let key = (dir, SmallVec::from_slice(name));
         let seen = self.seen.entry(key).or_default();
         self.pressing |= seen.absent;
         seen.written = true;
         seen.doubtful = false;
         if !seen.due {
             seen.due = true;
-            self.due.push((dir, name.into()));
+            self.due.push((dir, SmallVec::from_slice(name)));
         }
     }
 
@@ -110,7 +111,7 @@ impl Links {
     }
 
     fn arrive(&mut self, dir: NodeId, name: &[u8], seen: Seen, doubtful: bool) {
-        let key: Key = (dir, name.into());
+        let key: Key = (dir, SmallVec::from_slice(name));
         self.due.push(key.clone());
         self.pressing |= seen.old;
         let arrived = Seen {
@@ -141,11 +142,6 @@ impl Links {
     /// Whether every file there is to look at was written after the last look.
     pub fn can_wait(&self) -> bool {
         !self.unsure && !self.pressing
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        *self = Self::default();
     }
 
     /// Looks at each file that was written: `count` gives its number of links, `None` if
@@ -199,7 +195,7 @@ impl Links {
             return Seen::default();
         }
         self.seen
-            .remove(&(dir, Box::from(name)))
+            .remove(&(dir, SmallVec::from_slice(name)))
             .unwrap_or_default()
     }
 }

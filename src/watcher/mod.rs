@@ -11,6 +11,7 @@ pub mod clients;
 pub mod files;
 pub mod follow;
 pub mod front;
+pub mod index;
 pub mod journal;
 pub mod limits;
 pub mod links;

@@ -10,10 +10,16 @@ use std::path::Path;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use crate::sys;
+
 /// The mounts at and below one directory, as they were last seen.
 pub struct Mounts {
     list: Option<File>,
     below: Vec<Vec<u8>>,
+    /// The mount that the directory itself is on (its id, which a rename keeps), if it is
+    /// in the list: in a chroot it may not be.
+    own: Option<u64>,
+    own_is_gone: bool,
 }
 
 impl Mounts {
@@ -22,9 +28,14 @@ impl Mounts {
         let mut mounts = Self {
             list: File::open("/proc/self/mountinfo").ok(),
             below: Vec::new(),
+            own: sys::mount_id(top),
+            own_is_gone: false,
         };
         mounts.woken();
         mounts.changed(top);
+        if std::mem::take(&mut mounts.own_is_gone) {
+            mounts.own = None;
+        }
         mounts
     }
 
@@ -55,10 +66,17 @@ impl Mounts {
         {
             return true;
         }
+        self.own_is_gone = self.own.is_some_and(|own| !lists(&text, own));
         let below = below(&text, top.as_os_str().as_bytes());
         let changed = below != self.below;
         self.below = below;
         changed
+    }
+
+    /// Whether the file system of the directory itself was unmounted, when the list was
+    /// last read. Not every backend tells of that.
+    pub fn own_is_gone(&self) -> bool {
+        self.own_is_gone
     }
 
     /// The types of the file systems mounted below the top.
@@ -71,6 +89,14 @@ impl Mounts {
             fields.next()
         })
     }
+}
+
+/// Whether a mountinfo has the mount with this id (its first field; the same number as
+/// statx's `stx_mnt_id`).
+fn lists(text: &[u8], id: u64) -> bool {
+    let id = id.to_string();
+    text.split(|&byte| byte == b'\n')
+        .any(|line| line.split(|&byte| byte == b' ').next() == Some(id.as_bytes()))
 }
 
 /// The lines of a mountinfo whose mount point lies below `top`.
@@ -115,11 +141,22 @@ mod tests {
         let mounts = Mounts {
             list: None,
             below: below(LIST, b"/w/my tree"),
+            own: None,
+            own_is_gone: false,
         };
         assert_eq!(
             mounts.types().collect::<Vec<_>>(),
             [&b"tmpfs"[..], b"fuse.sshfs"]
         );
         assert_eq!(below(LIST, b"/").len(), 4);
+    }
+    #[test]
+    fn a_mount_is_found_by_its_id() {
+        assert!(lists(LIST, 22) && lists(LIST, 32));
+        assert!(!lists(LIST, 2) && !lists(LIST, 0));
+        assert!(lists(
+            &std::fs::read("/proc/self/mountinfo").unwrap_or(b"1 ".to_vec()),
+            sys::mount_id(Path::new("/")).unwrap_or(1)
+        ));
     }
 }

@@ -11,13 +11,18 @@ use crate::backend::Backend;
 /// Waits between attempts: the first, and the longest.
 const WAIT: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
+/// So often a watcher that not even these watches tell of its end looks by itself.
+const LOOK: Duration = Duration::from_secs(5);
+
 /// Watches outside the tree: the git directory, and the directory of our files.
-const GUARDS: u64 = 2;
+pub const GUARDS: u64 = 2;
 
 /// See the module's text.
 pub struct Recovery {
     /// When to try again.
     at: Option<Instant>,
+    /// When to look whether we are still wanted.
+    look_at: Option<Instant>,
     /// How long to wait the next time.
     wait: Duration,
     /// What was in the way, and where it stood.
@@ -31,6 +36,7 @@ impl Recovery {
     pub fn new() -> Self {
         Self {
             at: None,
+            look_at: None,
             wait: WAIT.0,
             limit: None,
             census: None,
@@ -43,8 +49,9 @@ impl Recovery {
         *self = Self::new();
     }
 
-    /// Watching was given up.
-    pub fn begin(&mut self, trouble: Trouble, now: Instant) {
+    /// Watching was given up; `guarded`: but for the guards.
+    pub fn begin(&mut self, trouble: Trouble, now: Instant, guarded: bool) {
+        self.look_at = (!guarded).then(|| now + LOOK);
         self.limit = Limit::behind(trouble).map(|limit| (trouble, limit));
         match trouble {
             // No time brings that back, but a change of mounts or settings does.
@@ -58,10 +65,24 @@ impl Recovery {
     }
 
     /// Somebody asks: whether the limit is now higher than it was.
-    pub fn limit_was_raised(&mut self) -> bool {
+    pub fn limit_was_raised(&self) -> bool {
         self.limit.is_some_and(|(trouble, then)| {
             Limit::behind(trouble).is_some_and(|now| now.value > then.value)
         })
+    }
+
+    /// Whether it is time to look whether we are still wanted; once.
+    pub fn is_time_to_look(&mut self, now: Instant) -> bool {
+        let due = self.look_at.is_some_and(|at| now >= at);
+        if due {
+            self.look_at = Some(now + LOOK);
+        }
+        due
+    }
+
+    /// When the next look is due.
+    pub fn look_at(&self) -> Option<Instant> {
+        self.look_at
     }
 
     /// Whether it is time to try again; once.
@@ -76,6 +97,7 @@ impl Recovery {
     /// Tries are made without waiting for the time.
     pub fn try_now(&mut self) {
         self.at = None;
+        self.look_at = None;
         self.limit = None;
         self.census = None;
     }

@@ -1,5 +1,6 @@
 //! The state of a watcher as JSON, for `treewatch status`.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
@@ -16,9 +17,12 @@ pub struct Counters {
     started: Instant,
     queries: u64,
     exact: u64,
-    everything: u64,
+    /// How often an answer was "everything", for each reason.
+    everything: Vec<(&'static str, u64)>,
     /// Time from request to answer, summed over all queries.
     spent: Duration,
+    /// The longest of them.
+    longest: Duration,
     /// Resyncs that are in the log.
     pub resyncs_logged: u64,
     /// When the last one was.
@@ -34,8 +38,9 @@ impl Counters {
             started: Instant::now(),
             queries: 0,
             exact: 0,
-            everything: 0,
+            everything: Vec::new(),
             spent: Duration::ZERO,
+            longest: Duration::ZERO,
             resyncs_logged: 0,
             last_resync: None,
             remote: None,
@@ -46,10 +51,14 @@ impl Counters {
     pub fn note(&mut self, answer: &HookAnswer, took: Duration) {
         self.queries += 1;
         self.spent += took;
-        if answer.exact {
+        self.longest = self.longest.max(took);
+        let Some(why) = answer.everything else {
             self.exact += 1;
-        } else {
-            self.everything += 1;
+            return;
+        };
+        match self.everything.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, times)) => *times += 1,
+            None => self.everything.push((why, 1)),
         }
     }
 }
@@ -110,8 +119,11 @@ pub(super) fn report(parts: &Parts, counters: &Counters, recovery: &Recovery) ->
         "last_resync_at": counters.last_resync.map(seconds),
         "queries": counters.queries,
         "exact_answers": counters.exact,
-        "full_answers": counters.everything,
+        "full_answers": counters.everything.iter().map(|(_, times)| times).sum::<u64>(),
+        "full_reasons": counters.everything.iter().copied().collect::<HashMap<_, _>>(),
         "query_us_mean": (counters.spent.as_secs_f64() * 1e6 / counters.queries.max(1) as f64).round(),
+        "query_us_max": (counters.longest.as_secs_f64() * 1e6).round(),
+        "last_error": tracker.last_error(),
         "remote": counters.remote,
         "limit": limit.map(|limit| limit.report(needed)),
         "retry_in_s": recovery.due_at().map(|at| at.saturating_duration_since(Instant::now()).as_secs()),

@@ -5,9 +5,11 @@
 //! see whether we are still wanted; answer whoever can be answered. With nothing to do it
 //! sleeps until something happens, however long.
 
+mod health;
+
 use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -16,16 +18,17 @@ use super::clients::Clients;
 use super::files::{self, Files};
 use super::follow::{self, Echo};
 use super::front::{self, HookAnswer};
+use super::index;
 use super::mounts::Mounts;
-use super::recovery::Recovery;
-use super::remote;
+use super::recovery::{self, Recovery};
 use super::report::{self, Counters};
-use super::tracker::{Phase, Pumped, Tracker, Trouble};
-use super::tree::TOP;
+use super::tracker::{Phase, Pumped, Tracker};
 use crate::backend::Backend;
 use crate::config::Config;
 use crate::start::Mark;
 use crate::wire::{Kind, Status};
+
+use health::HOMELESS;
 
 /// So long a round may look at the disk before clients are looked after again.
 const SLICE: Duration = Duration::from_millis(5);
@@ -37,8 +40,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// The queue holds 16,384 of them.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// So long the top may be nowhere to be found before the watcher ends.
-const HOMELESS: Duration = Duration::from_secs(600);
+/// So often within that time they are taken at once.
+const PROMPT: u32 = 8;
 
 /// Why a watcher ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +108,8 @@ pub struct Server {
     crawl_began: Instant,
     /// Events are being left to gather until then.
     gather_until: Option<Instant>,
+    /// Since when, and how often, events were taken at once.
+    prompt: (Instant, u32),
     /// There is something left to look at.
     busy: bool,
     recovery: Recovery,
@@ -126,6 +131,7 @@ impl Server {
             counters: Counters::new(),
             crawl_began: now,
             gather_until: None,
+            prompt: (now, 0),
             busy: true,
             recovery: Recovery::new(),
             last_query: now,
@@ -146,6 +152,9 @@ impl Server {
             if woken.mounts {
                 self.look_at_mounts();
             }
+            if self.mounts.own_is_gone() {
+                return End::TopGone;
+            }
             if woken.listener {
                 self.parts.clients.accept(&self.parts.listener);
             }
@@ -154,7 +163,8 @@ impl Server {
             }
             let asking = self.parts.clients.asking();
             let mut pumped = None;
-            if !asking.is_empty() || self.busy || self.is_due(woken.events) {
+            let waiting = self.parts.clients.any_waits();
+            if !asking.is_empty() || self.busy || waiting || self.is_due(woken.events) {
                 pumped = Some(self.pump(
                     !asking.is_empty()
                         || self.parts.echo.is_some()
@@ -164,10 +174,10 @@ impl Server {
             if let Some(end) = self.timers() {
                 return end;
             }
-            if self.parts.tracker.take_suspicion() {
-                if let Some(end) = self.check_health() {
-                    return end;
-                }
+            if self.parts.tracker.take_suspicion()
+                && let Some(end) = self.check_health()
+            {
+                return end;
             }
             if let Some(pumped) = pumped {
                 for index in asking {
@@ -260,6 +270,7 @@ impl Server {
             patience,
             self.gather_until,
             self.recovery.due_at(),
+            self.recovery.look_at(),
             self.parts.clients.next_expiry(),
         ]
         .into_iter()
@@ -274,16 +285,25 @@ impl Server {
         (!followed).then(|| self.last_query + idle)
     }
 
-    /// Whether events are to be taken in now, though nobody asks.
+    /// Whether events are to be taken in now, though nobody asks. The first few are, so
+    /// that what was done to a file is looked at while it can be seen (see
+    /// [`super::links`]); in a storm they are left to gather.
     fn is_due(&mut self, events: bool) -> bool {
-        match self.gather_until {
-            Some(at) => Instant::now() >= at,
-            None if events => {
-                self.gather_until = Some(Instant::now() + GATHER);
-                false
-            }
-            None => false,
+        if let Some(at) = self.gather_until {
+            return Instant::now() >= at;
         }
+        if !events {
+            return false;
+        }
+        let now = Instant::now();
+        if now >= self.prompt.0 + GATHER {
+            self.prompt = (now, 0);
+        }
+        self.prompt.1 += 1;
+        if self.prompt.1 > PROMPT {
+            self.gather_until = Some(self.prompt.0 + GATHER);
+        }
+        self.gather_until.is_none()
     }
 
     fn pump(&mut self, asked: bool) -> Pumped {
@@ -344,152 +364,10 @@ impl Server {
             }
             Phase::Degraded(trouble) => {
                 log.line(format_args!("not watching: {}", report::words(trouble)));
-                self.recovery.begin(trouble, Instant::now());
+                let guarded = self.parts.tracker.state().guards.len() as u64 == recovery::GUARDS;
+                self.recovery.begin(trouble, Instant::now(), guarded);
             }
         }
-    }
-
-    /// The top is not where it was: it may have been renamed. Our own files have come
-    /// along if they are in it; otherwise, whoever asks now stands in its top.
-    fn relocate(&mut self) -> bool {
-        let mut candidates = Vec::new();
-        if self.parts.files.find() {
-            // <top>/.git/treewatch
-            candidates.extend(
-                self.parts
-                    .files
-                    .dir()
-                    .ancestors()
-                    .nth(2)
-                    .map(Path::to_owned),
-            );
-        }
-        for index in self.parts.clients.asking() {
-            let client = self.parts.clients.get_mut(index);
-            let cwd = client.pid().map(|pid| format!("/proc/{pid}/cwd"));
-            candidates.extend(cwd.and_then(|link| std::fs::read_link(link).ok()));
-        }
-        use std::os::unix::ffi::OsStrExt;
-        for top in candidates {
-            if self
-                .parts
-                .tracker
-                .backend()
-                .relocate(top.as_os_str().as_bytes())
-            {
-                self.parts
-                    .files
-                    .log
-                    .line(format_args!("the worktree is now {}", top.display()));
-                if let Ok(inside) = self.parts.git_dir.strip_prefix(&self.parts.top) {
-                    self.parts.git_dir = top.join(inside);
-                }
-                self.parts.top = top;
-                let guards = super::guards(&self.parts.git_dir, &self.parts.files);
-                self.parts.tracker.guard(guards);
-                self.homeless_since = None;
-                // Same mounts, other paths.
-                self.mounts.changed(&self.parts.top);
-                return true;
-            }
-        }
-        if self.homeless_since.is_none() {
-            self.homeless_since = Some(Instant::now());
-        }
-        false
-    }
-
-    fn look_at_mounts(&mut self) {
-        if self.mounts.changed(&self.parts.top) {
-            self.parts
-                .tracker
-                .resync("a file system was mounted or unmounted in the worktree");
-            self.crawl_began = Instant::now();
-            self.busy = true;
-            self.check_remote();
-        }
-    }
-
-    fn check_remote(&mut self) {
-        if self.parts.config.allow_remote {
-            return;
-        }
-        let kind = remote::kind(&self.parts.top)
-            .or_else(|| self.mounts.types().find_map(remote::kind_by_name));
-        self.counters.remote = kind;
-        if kind.is_some() {
-            self.parts.tracker.degrade(Trouble::Remote);
-            self.note_phase();
-        }
-    }
-
-    fn timers(&mut self) -> Option<End> {
-        let now = Instant::now();
-        if self.idle_at().is_some_and(|at| now >= at) {
-            return Some(End::Idle);
-        }
-        if self
-            .homeless_since
-            .is_some_and(|since| now >= since + HOMELESS)
-        {
-            return Some(End::TopGone);
-        }
-        if self.recovery.is_due(now) {
-            // Without watches nothing else tells that we are not wanted any more.
-            let end = self.check_health();
-            if end.is_some() {
-                return end;
-            }
-            self.try_again();
-        }
-        if self.recovery.is_counting() {
-            let backend = self.parts.tracker.backend();
-            self.recovery.count(backend, now + SLICE);
-        }
-        None
-    }
-
-    fn try_again(&mut self) {
-        self.recovery.try_now();
-        self.parts.tracker.resync("trying again");
-        self.crawl_began = Instant::now();
-        self.busy = true;
-        // If it fails at once, it fails anew.
-        self.phase = Phase::Crawling;
-        self.note_phase();
-    }
-
-    /// Something happened to the top, the git directory or our files.
-    fn check_health(&mut self) -> Option<End> {
-        if !self.parts.files.socket_is_there() {
-            return Some(if self.git_dir_is_there() {
-                End::SocketGone
-            } else {
-                End::GitDirGone
-            });
-        }
-        if matches!(self.phase, Phase::Watching) && self.parts.tracker.top_is_gone() {
-            return Some(End::TopGone);
-        }
-        let backend = self.parts.tracker.backend();
-        if backend.enter().is_ok() {
-            backend.leave();
-        } else if !self.relocate() {
-            // As long as it is watched it exists, and whoever asks next tells us where.
-            let is_watched = self.parts.tracker.state().tree.watch(TOP).is_some();
-            return (!is_watched && !self.git_dir_is_there()).then_some(End::TopGone);
-        }
-        if !self.git_dir_is_there() {
-            return Some(End::GitDirGone);
-        }
-        let config = Config::read(&self.parts.git_dir);
-        (config != self.parts.config).then_some(End::NewSettings)
-    }
-
-    /// Whether the git directory is where it was, and not another one in its place.
-    fn git_dir_is_there(&self) -> bool {
-        let found = files::identity(&self.parts.git_dir);
-        found.is_some() && found == self.git_dir_identity
     }
 
     /// Answers a client if that can be done now. `true`: it wants us to end.
@@ -536,15 +414,28 @@ impl Server {
         };
         match pumped {
             Pumped::Settled => {
-                let ignore_case = self.parts.config.ignore_case;
-                let answer = front::answer(&mut self.parts.tracker, token, ignore_case);
+                let (config, git_dir) = (&self.parts.config, &self.parts.git_dir);
+                let asker = front::Asker {
+                    ignore_case: config.ignore_case,
+                    untracked_cache: &mut || {
+                        config.untracked_cache || index::may_hold_untracked_cache(git_dir)
+                    },
+                };
+                let answer = front::answer(&mut self.parts.tracker, token, asker);
                 let fits = self.parts.clients.has_room_for(answer.bytes.len());
-                Some(if fits { answer } else { front::unknown() })
+                Some(if fits {
+                    answer
+                } else {
+                    front::unknown("too many answers not taken yet")
+                })
             }
             Pumped::Busy if began.elapsed() < PATIENCE => None,
-            Pumped::Busy | Pumped::Idle | Pumped::NoTop | Pumped::Degraded => {
-                Some(front::unknown())
+            Pumped::Busy if self.phase == Phase::Crawling => {
+                Some(front::unknown("walking the tree"))
             }
+            Pumped::Busy | Pumped::Idle => Some(front::unknown("too much to look at in time")),
+            Pumped::NoTop => Some(front::unknown("worktree moved away")),
+            Pumped::Degraded => Some(front::unknown("not watching")),
         }
     }
 

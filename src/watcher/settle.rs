@@ -30,7 +30,7 @@ const FINDS_MAX: u32 = 64;
 /// before it was watched, but not before git listed it. git lists a directory anew only
 /// if something directly in it is named (git: dir.c, invalidate_one_component), whether
 /// that is there or not.
-const NOTHING: &[u8] = b".treewatch";
+pub(super) const NOTHING: &[u8] = b".treewatch";
 
 /// How far a round of looking came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -286,6 +286,14 @@ impl<B: Backend> Tracker<B> {
         };
         if is_new && self.state.recording {
             self.state.journal.record_everything();
+            if !open {
+                // git may have listed what is below while that could be reached.
+                for id in self.state.tree.below(node) {
+                    if self.state.tree.name(id) != b".git" {
+                        self.state.record(id, NOTHING);
+                    }
+                }
+            }
         }
     }
 
@@ -344,6 +352,9 @@ impl<B: Backend> Tracker<B> {
             if is_git && node == TOP {
                 continue;
             }
+            if is_git {
+                self.state.nested.insert(node);
+            }
             if !is_git {
                 self.state.record(node, name);
             }
@@ -394,6 +405,10 @@ impl<B: Backend> Tracker<B> {
             if !tree.is_alive(dir) || !tree.path(dir, &mut path) {
                 return None;
             }
+            if tree.child(dir, name).is_some() {
+                // A directory after all: not every backend knows when it tells.
+                return Some(1);
+            }
             if !path.is_empty() {
                 path.push(b'/');
             }
@@ -435,6 +450,7 @@ impl<B: Backend> Tracker<B> {
             // Nobody could look at what was in it, but git may know files there.
             state.journal.record_everything();
         }
+        state.nested.retain(|&node| state.tree.is_alive(node));
         self.finds.clear();
         if state.links.settle() {
             state.journal.record_everything();

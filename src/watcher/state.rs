@@ -91,6 +91,8 @@ pub struct State {
     pub missing: Vec<Missing>,
     /// Directories that cannot be read: named in every answer.
     pub blind: HashSet<NodeId>,
+    /// Directories that hold a repository of their own, as far as they were listed.
+    pub nested: HashSet<NodeId>,
     /// Files to look at.
     pub links: Links,
     /// Watches outside the tree.
@@ -102,6 +104,9 @@ pub struct State {
     pub lost: Option<&'static str>,
     aliases: Vec<Alias>,
     path: Vec<u8>,
+    /// The last entry recorded since [`State::begin_reading`], and what happened to it:
+    /// making a file takes three events, which need one record.
+    last: (WatchId, Vec<u8>, What),
 }
 
 impl State {
@@ -117,13 +122,21 @@ impl State {
             listings: Vec::new(),
             missing: Vec::new(),
             blind: HashSet::new(),
+            nested: HashSet::new(),
             links: Links::default(),
             guards: Vec::new(),
             suspicious: false,
             lost: None,
             aliases: Vec::new(),
             path: Vec::new(),
+            last: (0, Vec::new(), What::WatchGone),
         }
+    }
+
+    /// The queue is about to be read. Until that is done, no path changes and no place
+    /// in the journal is handed out.
+    pub fn begin_reading(&mut self) {
+        self.last.0 = 0;
     }
 
     /// Whether there is nothing to look at.
@@ -213,10 +226,19 @@ impl State {
                 self.suspicious |= appears_or_goes;
                 return;
             }
+            self.nested.insert(node);
             self.nested_changed(node, true);
-        } else {
+            self.last.0 = 0;
+        } else if self.last.0 != event.watch || self.last.1 != event.name {
             self.record(node, event.name);
+            self.last.0 = event.watch;
+            self.last.1.clear();
+            self.last.1.extend_from_slice(event.name);
+        } else if event.what == What::Written && self.last.2 == What::Written {
+            // A write, and the end of writing: nothing new.
+            return;
         }
+        self.last.2 = event.what;
         if appears_or_goes && (event.is_dir || self.tree.child(node, event.name).is_some()) {
             let moved = matches!(event.what, What::MovedFrom | What::MovedTo);
             self.doubt(
@@ -294,6 +316,26 @@ impl State {
             }
         }
         self.path = path;
+        self.record_nested(node);
+    }
+
+    /// Records every repository that `node` lies in: whether git looks into one at all
+    /// hangs on what it tracks in there (git: dir.c, treat_directory), and git before 2.37
+    /// passes over a submodule that is not named itself.
+    fn record_nested(&mut self, node: NodeId) {
+        if self.nested.is_empty() {
+            return;
+        }
+        let mut at = node;
+        while let Some(above) = self.tree.parent(at) {
+            if self.nested.contains(&at) {
+                self.path.clear();
+                if self.tree.path(at, &mut self.path) {
+                    self.journal.record(&self.path);
+                }
+            }
+            at = above;
+        }
     }
 
     /// Marks a place as one to look at.

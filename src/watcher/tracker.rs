@@ -11,7 +11,7 @@ use std::time::Instant;
 use hashbrown::HashMap;
 
 use super::journal::{Journal, Limits, Since};
-use super::settle::{Looked, Names};
+use super::settle::{Looked, NOTHING, Names};
 use super::state::{Listing, State};
 use super::tree::{NodeId, TOP};
 use crate::backend::{Backend, Drained, EnterError, StartError, WatchError};
@@ -59,10 +59,20 @@ pub enum Pumped {
     Degraded,
 }
 
+/// Paths to name in an answer.
+pub struct Paths<'a> {
+    /// Directories that cannot be read: named in every answer.
+    pub blind: Vec<Vec<u8>>,
+    /// What changed.
+    pub changed: Box<dyn Iterator<Item = &'a [u8]> + 'a>,
+    /// Whether every directory is to be listed anew: see [`Tracker::every_listing`].
+    pub listings: bool,
+}
+
 /// What changed since a place.
 pub enum Changes<'a> {
-    /// These paths; the first are blind spots, named in every answer.
-    Paths(Vec<Vec<u8>>, Box<dyn Iterator<Item = &'a [u8]> + 'a>),
+    /// These.
+    Paths(Paths<'a>),
     /// The tracker cannot tell: everything.
     Everything,
 }
@@ -84,6 +94,7 @@ pub struct Tracker<B> {
     resyncs: u64,
     fruitless: u32,
     last_resync: Option<&'static str>,
+    last_error: Option<String>,
 }
 
 impl<B: Backend> Tracker<B> {
@@ -101,6 +112,7 @@ impl<B: Backend> Tracker<B> {
             resyncs: 0,
             fruitless: 0,
             last_resync: None,
+            last_error: None,
         };
         tracker.begin();
         tracker
@@ -127,7 +139,10 @@ impl<B: Backend> Tracker<B> {
             Ok(()) => Phase::Crawling,
             Err(StartError::LimitReached) => Phase::Degraded(Trouble::Instances),
             Err(StartError::Descriptors) => Phase::Degraded(Trouble::Descriptors),
-            Err(StartError::Other(_)) => Phase::Degraded(Trouble::Backend),
+            Err(StartError::Other(error)) => {
+                self.last_error = Some(format!("watching cannot begin: {error}"));
+                Phase::Degraded(Trouble::Backend)
+            }
         };
         self.set_guards();
     }
@@ -177,13 +192,15 @@ impl<B: Backend> Tracker<B> {
                 self.backend.gather(&mut |event| state.take(event));
                 return Pumped::Degraded;
             }
-            if self.state.tree.watch(TOP).is_none() && self.phase == Phase::Crawling {
-                if let Some(pumped) = self.watch_top() {
-                    return pumped;
-                }
+            if self.state.tree.watch(TOP).is_none()
+                && self.phase == Phase::Crawling
+                && let Some(pumped) = self.watch_top()
+            {
+                return pumped;
             }
             let quiet = self.state.is_quiet();
             let state = &mut self.state;
+            state.begin_reading();
             let mut drained = self.backend.gather(&mut |event| state.take(event));
             if drained == Drained::Some && quiet && state.is_quiet() {
                 // Whether this is all matters only now.
@@ -217,7 +234,10 @@ impl<B: Backend> Tracker<B> {
                     self.state.suspicious = true;
                     return Pumped::NoTop;
                 }
-                Err(EnterError::Other(_)) => return Pumped::NoTop,
+                Err(EnterError::Other(error)) => {
+                    self.last_error = Some(format!("the top cannot be entered: {error}"));
+                    return Pumped::NoTop;
+                }
             }
             let looked = self.look(until);
             self.backend.leave();
@@ -254,7 +274,10 @@ impl<B: Backend> Tracker<B> {
                 self.degrade(Trouble::Watches);
                 Some(Pumped::Degraded)
             }
-            Err(_) => {
+            Err(error) => {
+                if let WatchError::Other(error) = error {
+                    self.last_error = Some(format!("the top cannot be watched: {error}"));
+                }
                 self.degrade(Trouble::Tree("its top cannot be watched"));
                 Some(Pumped::Degraded)
             }
@@ -288,28 +311,61 @@ impl<B: Backend> Tracker<B> {
         self.state.journal.hand_out()
     }
 
+    /// A place to hand out with "everything" to who asked from `place`; see
+    /// [`Journal::hand_out_owed`].
+    pub fn owed_place(&mut self, place: Option<u64>) -> u64 {
+        self.state.journal.hand_out_owed(place)
+    }
+
     /// What changed since `place`, a place in the journal of the present instance.
     pub fn since(&self, place: u64) -> Changes<'_> {
         if self.state.blind.contains(&TOP) {
             return Changes::Everything;
         }
-        match self.state.journal.since(place) {
-            Since::Everything => Changes::Everything,
-            Since::Paths(paths) => {
-                let mut blind = Vec::new();
-                for &node in &self.state.blind {
-                    // git drops what ends in .git; to it, a change in there is one of the
-                    // entry that holds it.
-                    let is_git = self.state.tree.name(node) == b".git";
-                    let above = self.state.tree.parent(node).filter(|_| is_git);
-                    let mut path = Vec::new();
-                    if self.state.tree.path(above.unwrap_or(node), &mut path) {
-                        blind.push(path);
-                    }
+        let (changed, listings) = match self.state.journal.since(place) {
+            Since::Everything => return Changes::Everything,
+            Since::Paths(paths) => (paths, false),
+            Since::PathsAndListings(paths) => (paths, true),
+        };
+        let mut blind = Vec::new();
+        for &node in &self.state.blind {
+            // git drops what ends in .git; to it, a change in there is one of the
+            // entry that holds it.
+            let is_git = self.state.tree.name(node) == b".git";
+            let above = self.state.tree.parent(node).filter(|_| is_git);
+            let mut path = Vec::new();
+            if self.state.tree.path(above.unwrap_or(node), &mut path) {
+                blind.push(path.clone());
+                // git may have listed it while it could be read.
+                if !is_git {
+                    path.push(b'/');
+                    path.extend_from_slice(NOTHING);
+                    blind.push(path);
                 }
-                Changes::Paths(blind, paths)
             }
         }
+        Changes::Paths(Paths {
+            blind,
+            changed,
+            listings,
+        })
+    }
+
+    /// Calls `sink` with one path in every directory, so that git lists each anew.
+    pub fn every_listing(&self, sink: &mut dyn FnMut(&[u8])) {
+        self.state.tree.walk(&mut |path, name| {
+            if name == b".git" {
+                return false;
+            }
+            let length = path.len();
+            if length > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(NOTHING);
+            sink(path);
+            path.truncate(length);
+            true
+        });
     }
 
     /// Whether something happened to the top, to a guarded directory's own files or to
@@ -351,6 +407,11 @@ impl<B: Backend> Tracker<B> {
     /// The present instance; empty before the first crawl is done.
     pub fn instance(&self) -> &str {
         &self.instance
+    }
+
+    /// What the system said when it last refused something that matters.
+    pub fn last_error(&self) -> Option<&str> {
+        self.last_error.as_deref()
     }
 
     /// How often sync was lost, and why the last time.

@@ -260,6 +260,25 @@ impl Tree {
         true
     }
 
+    /// Visits every attached directory with its path and its name, a directory before
+    /// those in it; `false` leaves those in it out. The path must be left as it was.
+    pub fn walk(&self, visit: &mut dyn FnMut(&mut Vec<u8>, &[u8]) -> bool) {
+        let mut path = Vec::new();
+        // A directory, and the length of the path of the one above it.
+        let mut stack = vec![(TOP, 0)];
+        while let Some((id, above)) = stack.pop() {
+            path.truncate(above);
+            if above > 0 {
+                path.push(b'/');
+            }
+            path.extend_from_slice(&self.node(id).name);
+            let length = path.len();
+            if visit(&mut path, &self.node(id).name) {
+                stack.extend(self.children(id).map(|child| (child, length)));
+            }
+        }
+    }
+
     /// Whether `id` is `above` or below it.
     pub fn is_below(&self, above: NodeId, id: NodeId) -> bool {
         let mut at = id;
@@ -272,6 +291,17 @@ impl Tree {
                 return false;
             }
         }
+    }
+
+    /// Every directory below `id`, not `id` itself.
+    pub fn below(&self, id: NodeId) -> Vec<NodeId> {
+        let mut all: Vec<NodeId> = self.children(id).collect();
+        let mut next = 0;
+        while let Some(&id) = all.get(next) {
+            all.extend(self.children(id));
+            next += 1;
+        }
+        all
     }
 
     /// The directories directly in `id`.
@@ -377,6 +407,24 @@ mod tests {
         tree.clear_watch(a);
         assert_eq!(tree.watch(a), None);
         assert_eq!(tree.watched(), 0);
+    }
+
+    #[test]
+    fn a_walk_visits_every_directory_once() {
+        let mut tree = Tree::new();
+        let a = tree.add(TOP, b"a");
+        let b = tree.add(a, b"b");
+        tree.add(b, b"deep");
+        tree.add(a, b"c");
+        let closed = tree.add(TOP, b"closed");
+        tree.add(closed, b"hidden");
+        let mut seen = Vec::new();
+        tree.walk(&mut |path, name| {
+            seen.push(String::from_utf8(path.clone()).unwrap());
+            name != b"closed"
+        });
+        seen.sort();
+        assert_eq!(seen, ["", "a", "a/b", "a/b/deep", "a/c", "closed"]);
     }
 
     #[test]

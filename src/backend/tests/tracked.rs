@@ -20,10 +20,11 @@ fn changes<B: Backend>(tracker: &mut Tracker<B>, place: &mut u64) -> Option<Vec<
     *place = tracker.place();
     match tracker.since(since) {
         Changes::Everything => None,
-        Changes::Paths(blind, paths) => {
+        Changes::Paths(paths) => {
             let mut all: Vec<String> = paths
+                .changed
                 .map(<[u8]>::to_vec)
-                .chain(blind)
+                .chain(paths.blind)
                 .map(|path| String::from_utf8_lossy(&path).into_owned())
                 .collect();
             all.sort();

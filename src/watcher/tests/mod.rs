@@ -184,10 +184,12 @@ impl Rig {
 
     /// The answer to a place, and the blind spots in it.
     fn answer(&self, place: u64) -> (Answer, Vec<Vec<u8>>) {
-        let Changes::Paths(blind, changed) = self.tracker.since(place) else {
+        let Changes::Paths(paths) = self.tracker.since(place) else {
             return (None, Vec::new());
         };
-        let named: BTreeSet<Vec<u8>> = changed
+        let blind = paths.blind;
+        let named: BTreeSet<Vec<u8>> = paths
+            .changed
             .map(<[u8]>::to_vec)
             .chain(blind.iter().cloned())
             .collect();
@@ -284,10 +286,10 @@ fn check(
         if was == is || was == new[1].get(path) || covered(path) {
             continue;
         }
-        if let (Some(was), Some(is)) = (was, is) {
-            if was.without(&world.excused) == is.without(&world.excused) {
-                continue;
-            }
+        if let (Some(was), Some(is)) = (was, is)
+            && was.without(&world.excused) == is.without(&world.excused)
+        {
+            continue;
         }
         if is.is_none() && was.is_some_and(|was| !was.reach.0) {
             // It was not there for git before.
