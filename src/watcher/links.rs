@@ -169,7 +169,7 @@ impl Links {
             !seen.could_hide_a_name()
         });
         for key in self.due.drain(..) {
-            let Some(seen) = self.seen.get_mut(&key) else {
+            let Some(seen) = self.seen.get_mut(&key).filter(|seen| seen.due) else {
                 continue;
             };
             seen.due = false;
