@@ -40,13 +40,11 @@ impl World {
     /// if there is none.
     pub fn step(&mut self) -> bool {
         let begins = self.calls.is_empty() || self.chance(2) == 0;
-        if begins {
-            if let Some(op) = self.pending.pop_front() {
-                if self.begin(&op) {
-                    return true;
-                }
-                self.pending.push_front(op);
+        if begins && let Some(op) = self.pending.pop_front() {
+            if self.begin(&op) {
+                return true;
             }
+            self.pending.push_front(op);
         }
         if self.calls.is_empty() {
             return false;

@@ -251,10 +251,10 @@ impl World {
     }
 
     pub(super) fn take(&mut self, link: LinkId) {
-        if let Some((dir, name)) = self.links[link].at.take() {
-            if let Kind::Dir(entries, _) = &mut self.inodes[dir].kind {
-                entries.remove(name);
-            }
+        if let Some((dir, name)) = self.links[link].at.take()
+            && let Kind::Dir(entries, _) = &mut self.inodes[dir].kind
+        {
+            entries.remove(name);
         }
     }
 
