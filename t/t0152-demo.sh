@@ -16,7 +16,7 @@ test_on_a_tree_of_its_own() {
 	grep -q 'git status without treewatch *[0-9.]* ms' out
 	grep -q 'git status with treewatch *[0-9.]* ms' out
 	grep -q '^   M d0/d0/file0$' out
-	grep -q '^  ?? d1/new$' out
+	grep -q '^  ?? d0/new$' out
 	equal '' "$(ls tmp)" 'left behind'
 	no_process_left
 }

@@ -156,7 +156,7 @@ impl Shrinker<'_> {
 }
 
 /// Shrink `failure` and say on standard output what was found.
-pub fn report(stage: &Stage, failure: &Failure) {
+pub fn report(stage: &Stage, failure: &Failure) -> bool {
     let mut log = failure.log.clone();
     let mut shrinker = Shrinker {
         stage,
@@ -228,12 +228,13 @@ pub fn report(stage: &Stage, failure: &Failure) {
         shrinker.trials,
         shrinker.way
     );
+    let again = found.is_some();
     if let Some(found) = found {
         for line in found.text.lines() {
             println!("#   {line}");
         }
     }
-    judge(stage, failure, &whole);
+    let without_us = judge(stage, failure, &whole);
     let (before, after): (Vec<_>, Vec<_>) = whole.into_iter().partition(|d| d.by == u8::MAX);
     let ops = |part: Vec<Done>| part.into_iter().map(|d| d.op).collect::<Vec<_>>();
     let monitor = format!(
@@ -244,6 +245,7 @@ pub fn report(stage: &Stage, failure: &Failure) {
         "{}",
         script::script(&ops(before), settings, &monitor, &ops(after))
     );
+    again && without_us
 }
 
 /// The same, but nobody compares.
@@ -255,8 +257,9 @@ fn without_oracle(mut done: Done) -> Done {
 }
 
 /// Does git fail in the same way with no monitor, or with a hook that is exact by
-/// construction? That is for the reader to weigh; it excuses nothing.
-fn judge(stage: &Stage, failure: &Failure, log: &[Done]) {
+/// construction? What a monitor that names every change cannot make git see is git's own.
+fn judge(stage: &Stage, failure: &Failure, log: &[Done]) -> bool {
+    let mut fails = false;
     for backend in [Backend::None, Backend::Ideal] {
         if backend != failure.backend {
             let found = replay(stage, backend, failure.settings, log, Way::InOrder, true);
@@ -266,6 +269,8 @@ fn judge(stage: &Stage, failure: &Failure, log: &[Done]) {
                 "no difference"
             };
             println!("#   the same with backend {}: {says}", backend.name());
+            fails |= found.is_some_and(|found| found.kind == failure.mismatch.kind);
         }
     }
+    fails
 }
