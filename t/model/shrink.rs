@@ -155,7 +155,8 @@ impl Shrinker<'_> {
     }
 }
 
-/// Shrink `failure` and say on standard output what was found.
+/// Shrink `failure` and say on standard output what was found; whether the shortest
+/// script fails without treewatch as well.
 pub fn report(stage: &Stage, failure: &Failure) -> bool {
     let mut log = failure.log.clone();
     let mut shrinker = Shrinker {
@@ -186,7 +187,7 @@ pub fn report(stage: &Stage, failure: &Failure) -> bool {
         for done in &log[log.len().saturating_sub(40)..] {
             println!("#   {} {:?}", done.by, done.op);
         }
-        return;
+        return false;
     }
     // All comparisons but the last cost much and seldom matter; perhaps none is needed.
     if let Some((last, before)) = log.split_last() {
