@@ -35,6 +35,21 @@ struct Node {
     alive: bool,
 }
 
+impl Node {
+    /// A directory that is in no place yet, and unwatched.
+    fn new(name: &[u8]) -> Self {
+        Self {
+            name: SmallVec::from_slice(name),
+            parent: NONE,
+            first_child: NONE,
+            next: NONE,
+            previous: NONE,
+            watch: UNWATCHED,
+            alive: true,
+        }
+    }
+}
+
 /// See the module's text. About 60 bytes a directory.
 pub struct Tree {
     nodes: Vec<Node>,
@@ -49,15 +64,7 @@ pub struct Tree {
 impl Tree {
     /// A tree of the top alone, unwatched.
     pub fn new() -> Self {
-        let top = Node {
-            name: SmallVec::new(),
-            parent: NONE,
-            first_child: NONE,
-            next: NONE,
-            previous: NONE,
-            watch: UNWATCHED,
-            alive: true,
-        };
+        let top = Node::new(b"");
         Self {
             nodes: vec![top],
             entries: HashTable::new(),
@@ -107,15 +114,7 @@ impl Tree {
 
     /// Adds a new directory. There must be none of that name.
     pub fn add(&mut self, parent: NodeId, name: &[u8]) -> NodeId {
-        let node = Node {
-            name: SmallVec::from_slice(name),
-            parent: NONE,
-            first_child: NONE,
-            next: NONE,
-            previous: NONE,
-            watch: UNWATCHED,
-            alive: true,
-        };
+        let node = Node::new(name);
         let id = if let Some(id) = self.free.pop() {
             self.nodes[id as usize] = node;
             id
@@ -188,13 +187,8 @@ impl Tree {
                 watch(node.watch);
             }
             *node = Node {
-                name: SmallVec::new(),
-                parent: NONE,
-                first_child: NONE,
-                next: NONE,
-                previous: NONE,
-                watch: UNWATCHED,
                 alive: false,
+                ..Node::new(b"")
             };
             self.removed.push(id);
         }
