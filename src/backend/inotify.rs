@@ -130,7 +130,7 @@ const KINDS: [(AddWatchFlags, What); 11] = [
     (AddWatchFlags::IN_MOVED_FROM, What::MovedFrom),
     (AddWatchFlags::IN_MOVED_TO, What::MovedTo),
     (AddWatchFlags::IN_MODIFY, What::Written),
-    (AddWatchFlags::IN_CLOSE_WRITE, What::Written),
+    (AddWatchFlags::IN_CLOSE_WRITE, What::Closed),
     (AddWatchFlags::IN_ATTRIB, What::Attributes),
     (AddWatchFlags::IN_DELETE_SELF, What::SelfDeleted),
     (AddWatchFlags::IN_MOVE_SELF, What::SelfMoved),

@@ -45,8 +45,10 @@ pub enum What {
     MovedFrom,
     /// The entry `name` came here by a rename (perhaps from outside the tree).
     MovedTo,
-    /// The content of the file `name` changed, or a writer closed it.
+    /// The content of the file `name` changed.
     Written,
+    /// A writer closed the file `name`, whether it wrote anything or not.
+    Closed,
     /// Mode, owner, times or extended attributes of `name` changed.
     Attributes,
     /// The watched directory itself was deleted. No name.

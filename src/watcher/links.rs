@@ -8,16 +8,24 @@
 //! The look comes a little after the write, and the name may lead to another file by then:
 //! the file was removed or replaced, or a directory above it was renamed. So a look only
 //! counts once the whole queue was read after it and says nothing of the kind. A file that
-//! is gone could have been a second name as well: if it was there before, that counts as
-//! unsure. If it was made, written and removed all since the last answer (editors and
-//! compilers do that all the time), it is taken for what it nearly always is, a temporary
-//! file of one name. Not so if it was only touched (its mode changed, say): who makes a
-//! file opens it for writing, and closing it is told as a write; who makes a link does not.
+//! is gone could have been a second name as well, also one that was made since the last
+//! look: to the kernel, making a file and making a link are the same. So that counts as
+//! unsure. The one exception is a file that was made, opened for writing and removed, and
+//! never written to: editors make such files to try a directory out (vim's `4913`). A
+//! write through mmap, which is told by nothing but the closing (inotify(7)), hides behind
+//! this if it goes through a link that is made for it and removed within an instant.
+//!
+//! A file found to have one name only is remembered until the next answer: it can be
+//! written and removed without a look in between (a database's journal). Whatever link is
+//! made of it meanwhile is a name that is new since the last answer, and named in the next.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::tree::NodeId;
+
+/// So many files of one name are remembered.
+const SINGLES_MAX: usize = 256;
 
 /// A file: its directory and its name.
 type Key = (NodeId, SmallVec<[u8; 20]>);
@@ -25,7 +33,9 @@ type Key = (NodeId, SmallVec<[u8; 20]>);
 #[derive(Clone, Copy, Default)]
 struct Seen {
     created: bool,
-    /// Its content or its attributes changed.
+    /// Its content or its attributes changed, or a writer closed it.
+    touched: bool,
+    /// Its content changed.
     written: bool,
     /// It was open for writing.
     opened: bool,
@@ -37,11 +47,15 @@ struct Seen {
     old: bool,
     /// It may have left this name again.
     doubtful: bool,
+    /// It had one name when it was last looked at; that look does not count yet.
+    alone: bool,
+    /// It had one name at some time since the last answer.
+    single: bool,
 }
 
 impl Seen {
     fn could_hide_a_name(self) -> bool {
-        self.written && !(self.created && self.opened)
+        self.touched && !self.single && !(self.created && self.opened && !self.written)
     }
 }
 
@@ -62,31 +76,43 @@ pub struct Links {
 impl Links {
     /// The file appeared.
     pub fn created(&mut self, dir: NodeId, name: &[u8]) {
-        let key = (dir, SmallVec::from_slice(name));
-        self.seen.entry(key).or_default().created = true;
+        let seen = self.look_at(dir, name);
+        seen.created = true;
+        seen.alone = false;
+        seen.single = false;
     }
 
-    /// The file was written to, or closed by a writer.
+    /// The file's content changed.
     pub fn written(&mut self, dir: NodeId, name: &[u8]) {
-        self.changed(dir, name, true);
+        self.changed(dir, name).written = true;
+    }
+
+    /// A writer closed the file.
+    pub fn closed(&mut self, dir: NodeId, name: &[u8]) {
+        self.changed(dir, name).opened = true;
     }
 
     /// The file's attributes changed.
     pub fn touched(&mut self, dir: NodeId, name: &[u8]) {
-        self.changed(dir, name, false);
+        self.changed(dir, name);
     }
 
-    fn changed(&mut self, dir: NodeId, name: &[u8], opened: bool) {
+    fn changed(&mut self, dir: NodeId, name: &[u8]) -> &mut Seen {
+        let seen = self.look_at(dir, name);
+        seen.touched = true;
+        seen.doubtful = false;
+        seen
+    }
+
+    fn look_at(&mut self, dir: NodeId, name: &[u8]) -> &mut Seen {
         let key = (dir, SmallVec::from_slice(name));
         let seen = self.seen.entry(key).or_default();
         self.pressing |= seen.absent;
-        seen.written = true;
-        seen.opened |= opened;
-        seen.doubtful = false;
         if !seen.due {
             seen.due = true;
             self.due.push((dir, SmallVec::from_slice(name)));
         }
+        seen
     }
 
     /// The name was removed.
@@ -100,12 +126,12 @@ impl Links {
     pub fn moved_from(&mut self, dir: NodeId, name: &[u8], cookie: u32) {
         self.last_left = cookie;
         let seen = self.take(dir, name);
-        if seen.written && cookie != 0 {
+        if seen.touched && cookie != 0 {
             self.in_flight.insert(cookie, seen);
         } else if seen.could_hide_a_name() {
             self.unsure = true;
         }
-        if seen.written {
+        if seen.touched {
             // If the two were exchanged, it was the other file that left: the events are
             // the same as for a rename there and back (renameat2(2), RENAME_EXCHANGE).
             self.arrive(dir, name, seen, true);
@@ -131,6 +157,8 @@ impl Links {
         let arrived = Seen {
             due: true,
             absent: false,
+            alone: false,
+            single: false,
             doubtful,
             ..seen
         };
@@ -141,7 +169,8 @@ impl Links {
     pub fn look_again(&mut self) {
         let due = &mut self.due;
         for (key, seen) in &mut self.seen {
-            if seen.written && !seen.due {
+            seen.alone = false;
+            if seen.touched && !seen.due {
                 seen.due = true;
                 due.push(key.clone());
             }
@@ -158,8 +187,8 @@ impl Links {
         !self.unsure && !self.pressing
     }
 
-    /// Looks at each file that was written: `count` gives its number of links, `None` if
-    /// it is not there. `true` if a path may have changed that no event named.
+    /// Looks at each file that was made or written: `count` gives its number of links,
+    /// `None` if it is not there. `true` if a path may have changed that no event named.
     pub fn check(&mut self, count: &mut dyn FnMut(NodeId, &[u8]) -> Option<u64>) -> bool {
         self.pressing = false;
         let mut unsure = std::mem::take(&mut self.unsure);
@@ -175,8 +204,10 @@ impl Links {
             seen.due = false;
             seen.old = true;
             let links = count(key.0, &key.1);
-            seen.absent = links.is_none() && !seen.doubtful;
-            if links.is_some_and(|links| links > 1) || seen.absent && seen.could_hide_a_name() {
+            seen.absent = links.is_none() && !seen.doubtful && seen.touched;
+            seen.alone = links == Some(1) && !seen.doubtful;
+            let shared = links.is_some_and(|links| links > 1) && seen.touched;
+            if shared || seen.absent && seen.could_hide_a_name() {
                 unsure = true;
                 self.seen.remove(&key);
             }
@@ -189,18 +220,38 @@ impl Links {
 
     /// The whole queue was read after the last look, so that what was seen then stands.
     /// `true` if a path may have changed that no event named. What came in by that last
-    /// reading is kept.
-    pub fn settle(&mut self) -> bool {
+    /// reading is kept. `is_alive` tells whether a directory is still in the tree; the ids
+    /// of others may be given anew after this.
+    pub fn settle(&mut self, is_alive: impl Fn(NodeId) -> bool) -> bool {
         let mut unsure = self.in_flight.values().any(|seen| seen.could_hide_a_name());
-        self.seen.retain(|_, seen| {
-            unsure |= seen.absent && !seen.due;
-            seen.due
+        let mut singles = 0;
+        self.seen.retain(|key, seen| {
+            if seen.due {
+                return true;
+            }
+            unsure |= seen.absent;
+            let single = (seen.alone || seen.single && !seen.touched) && is_alive(key.0);
+            *seen = Seen {
+                single: true,
+                ..Seen::default()
+            };
+            singles += usize::from(single);
+            single && singles <= SINGLES_MAX
         });
         self.in_flight.clear();
         if self.seen.capacity() > 1024 {
             self.seen.shrink_to(1024);
         }
         unsure
+    }
+
+    /// An answer was given: what was seen before it proves nothing about changes after it.
+    pub fn answered(&mut self) {
+        self.seen.retain(|_, seen| {
+            seen.alone = false;
+            seen.single = false;
+            seen.due
+        });
     }
 
     fn take(&mut self, dir: NodeId, name: &[u8]) -> Seen {
@@ -223,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn only_written_files_are_looked_at() {
+    fn what_was_made_or_written_is_looked_at_once() {
         let mut links = Links::default();
         links.created(1, b"made");
         links.written(1, b"written");
@@ -232,8 +283,49 @@ mod tests {
             looked.push(name.to_vec());
             Some(1)
         }));
-        assert_eq!(looked, [b"written".to_vec()]);
+        assert_eq!(looked, [b"made".to_vec(), b"written".to_vec()]);
         assert!(links.is_empty());
+    }
+
+    #[test]
+    fn a_new_name_of_a_file_that_was_not_written_is_no_reason_to_be_unsure() {
+        let mut links = Links::default();
+        links.created(1, b"link");
+        assert!(!check(&mut links, Some(2)));
+        assert!(!links.settle(|_| true));
+        links.deleted(1, b"link");
+        assert!(!check(&mut links, None));
+    }
+
+    #[test]
+    fn a_file_that_had_one_name_since_the_last_answer_can_go_at_any_time() {
+        let mut links = Links::default();
+        let write_and_remove = |links: &mut Links| {
+            links.written(1, b"journal");
+            links.deleted(1, b"journal");
+            check(links, None)
+        };
+        let see = |links: &mut Links, alive: bool| {
+            links.created(1, b"journal");
+            assert!(!check(links, Some(1)));
+            assert!(!links.settle(|_| alive));
+        };
+        see(&mut links, true);
+        assert!(!write_and_remove(&mut links));
+        see(&mut links, true);
+        links.answered();
+        assert!(write_and_remove(&mut links));
+        // The directory's id is another's now.
+        see(&mut links, false);
+        assert!(write_and_remove(&mut links));
+        // Another file has come to this name.
+        see(&mut links, true);
+        links.moved_to(1, b"journal", 9);
+        assert!(write_and_remove(&mut links));
+        // Nobody knows yet whether the look went there.
+        links.created(1, b"journal");
+        assert!(!check(&mut links, Some(1)));
+        assert!(write_and_remove(&mut links));
     }
 
     #[test]
@@ -245,17 +337,27 @@ mod tests {
     }
 
     #[test]
-    fn an_old_file_that_vanished_is_unsure_and_a_new_one_is_not() {
+    fn a_written_file_that_vanished_is_unsure() {
         let mut links = Links::default();
         links.written(1, b"old");
         links.deleted(1, b"old");
         assert!(!links.is_empty());
         assert!(check(&mut links, Some(1)));
-        links.created(1, b"temporary");
-        links.written(1, b"temporary");
-        links.deleted(1, b"temporary");
-        assert!(!check(&mut links, None));
         links.written(1, b"old");
+        assert!(check(&mut links, None));
+    }
+
+    #[test]
+    fn a_new_file_that_vanished_is_unsure_only_if_it_was_written() {
+        let mut links = Links::default();
+        links.created(1, b"4913");
+        links.touched(1, b"4913");
+        links.closed(1, b"4913");
+        links.deleted(1, b"4913");
+        assert!(!check(&mut links, None));
+        links.created(1, b"link");
+        links.written(1, b"link");
+        links.deleted(1, b"link");
         assert!(check(&mut links, None));
     }
 

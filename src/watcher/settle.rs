@@ -361,7 +361,7 @@ impl<B: Backend> Tracker<B> {
             if !is_dir && listing.fresh && self.state.recording {
                 // As if it had been told.
                 self.state.links.created(node, name);
-                self.state.links.written(node, name);
+                self.state.links.closed(node, name);
             }
             let child = self.state.tree.child(node, name);
             if listing.deep {
@@ -452,7 +452,7 @@ impl<B: Backend> Tracker<B> {
         }
         state.nested.retain(|&node| state.tree.is_alive(node));
         self.finds.clear();
-        if state.links.settle() {
+        if state.links.settle(|node| state.tree.is_alive(node)) {
             state.journal.record_everything();
         }
         if state.links.is_empty() {

@@ -234,7 +234,9 @@ impl State {
             self.last.0 = event.watch;
             self.last.1.clear();
             self.last.1.extend_from_slice(event.name);
-        } else if event.what == What::Written && self.last.2 == What::Written {
+        } else if matches!(event.what, What::Written | What::Closed)
+            && (self.last.2 == What::Written || self.last.2 == event.what)
+        {
             // A write, and the end of writing: nothing new.
             return;
         }
@@ -263,6 +265,7 @@ impl State {
             match event.what {
                 What::Created => self.links.created(node, event.name),
                 What::Written => self.links.written(node, event.name),
+                What::Closed => self.links.closed(node, event.name),
                 What::Attributes => self.links.touched(node, event.name),
                 What::Deleted => self.links.deleted(node, event.name),
                 What::MovedFrom => self.links.moved_from(node, event.name, event.cookie),

@@ -308,12 +308,14 @@ impl<B: Backend> Tracker<B> {
     /// The place in the journal that holds every change so far. To be asked for only
     /// right after [`Pumped::Settled`].
     pub fn place(&mut self) -> u64 {
+        self.state.links.answered();
         self.state.journal.hand_out()
     }
 
     /// A place to hand out with "everything" to who asked from `place`; see
     /// [`Journal::hand_out_owed`].
     pub fn owed_place(&mut self, place: Option<u64>) -> u64 {
+        self.state.links.answered();
         self.state.journal.hand_out_owed(place)
     }
 

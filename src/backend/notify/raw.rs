@@ -21,8 +21,10 @@ pub enum Kind {
     To,
     /// One of the two, and nobody says which.
     Renamed,
-    /// Its content changed, or a writer closed it.
+    /// Its content changed.
     Written,
+    /// A writer closed it.
+    Closed,
     /// Mode, owner, times or extended attributes changed.
     Attributes,
     /// Something happened.
@@ -32,7 +34,10 @@ pub enum Kind {
 impl Kind {
     /// Whether something may have gone from where it was, or come over something else.
     pub fn can_end_something(self) -> bool {
-        !matches!(self, Self::Created(_) | Self::Written | Self::Attributes)
+        !matches!(
+            self,
+            Self::Created(_) | Self::Written | Self::Closed | Self::Attributes
+        )
     }
 }
 
@@ -54,7 +59,7 @@ pub fn take_apart(event: ::notify::Event, sink: &mut dyn FnMut(Raw)) -> bool {
         return false;
     }
     let kind = match event.kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) => Kind::Written,
+        EventKind::Access(AccessKind::Close(AccessMode::Write)) => Kind::Closed,
         EventKind::Access(_) => return true,
         EventKind::Create(CreateKind::Folder) => Kind::Created(Some(true)),
         EventKind::Create(CreateKind::File) => Kind::Created(Some(false)),
@@ -107,7 +112,7 @@ mod tests {
         for (kind, expected) in [
             (
                 EventKind::Access(AccessKind::Close(AccessMode::Write)),
-                Some(Kind::Written),
+                Some(Kind::Closed),
             ),
             (EventKind::Access(AccessKind::Open(AccessMode::Any)), None),
             (EventKind::Access(AccessKind::Close(AccessMode::Read)), None),

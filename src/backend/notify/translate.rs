@@ -138,6 +138,7 @@ impl Translator<'_> {
                 both(What::MovedTo, Some(true));
             }
             Kind::Written => both(What::Written, known.or(Some(false))),
+            Kind::Closed => both(What::Closed, known.or(Some(false))),
             Kind::Attributes => {
                 let is_dir = known.or_else(|| (self.is_dir)(&raw.path));
                 both(What::Attributes, is_dir);

@@ -74,23 +74,6 @@ impl World {
     /// An answer was given: a new epoch begins.
     pub fn answered(&mut self) {
         self.epoch += 1;
-        // What was made but not told yet counts as made after it.
-        let steps = self.calls.iter().flat_map(|call| &call.steps);
-        let untold: Vec<LinkId> = steps
-            .filter_map(|step| match step {
-                Step::Tell(dir, What::Created, _, name, _) => self.link_at(*dir, name),
-                _ => None,
-            })
-            .collect();
-        for link in untold {
-            self.links[link].made = self.epoch;
-        }
-        // A file whose last write was told too late to be looked at is still a new one.
-        for link in &mut self.links {
-            if link.made + 1 == self.epoch && link.written == link.made {
-                link.made = self.epoch;
-            }
-        }
     }
 
     /// What is being renamed: done, but not all told.
@@ -264,7 +247,9 @@ impl World {
                     self.note(|w| format!("  write {}", w.path(link)));
                     // IN_MODIFY and IN_CLOSE_WRITE.
                     steps.extend([Step::Unlock, Step::Change(link)]);
-                    steps.extend([What::Written; 2].map(|what| Step::TellLink(link, what)));
+                    steps.extend(
+                        [What::Written, What::Closed].map(|what| Step::TellLink(link, what)),
+                    );
                     self.call([dir, UNLOCKED], steps);
                 }
             }

@@ -72,8 +72,7 @@ pub struct Link {
     pub at: Option<(Ino, Name)>,
     /// What it names.
     pub ino: Ino,
-    /// In which epoch the name was made, and in which the file was last written by it.
-    pub(super) made: u64,
+    /// In which epoch the file was last written by this name.
     pub(super) written: u64,
     /// It was written in a directory that was not watched yet.
     pub(super) untold: bool,
@@ -229,7 +228,6 @@ impl World {
         self.links.push(Link {
             at: None,
             ino,
-            made: self.epoch,
             written: 0,
             untold: false,
         });
@@ -258,11 +256,11 @@ impl World {
         }
     }
 
-    /// A name is going away: if it was made and written since the last answer, or written
-    /// in a directory that the tracker did not know yet, a change of the file's other names cannot be told ([`crate::watcher::links`] says so).
+    /// A name is going away: if it was written since the last answer, in a directory that
+    /// the tracker did not know yet, a change of the file's other names cannot be told.
     pub(super) fn excuse(&mut self, link: LinkId) {
-        let (found, epoch) = (&self.links[link], self.epoch);
-        if found.written == epoch && (found.made == epoch || found.untold) {
+        let found = &self.links[link];
+        if found.written == self.epoch && found.untold {
             self.excused.insert(found.ino);
         }
     }

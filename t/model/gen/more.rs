@@ -218,13 +218,7 @@ impl Generator {
         });
         match self.rng.random_range(0..6) {
             0 => ops.push(self.write(from)),
-            1 => {
-                ops.push(self.write(to));
-                // A name that is made, written through and gone again before anybody can
-                // look is no other than a temporary file's to the kernel: the README says
-                // so. Asking makes sure of a look.
-                ops.push(Op::Query);
-            }
+            1 => ops.push(self.write(to)),
             2 => ops.push(Op::Unlink { path: from }),
             3 => ops.push(Op::Chmod {
                 path: to,
