@@ -108,9 +108,9 @@ impl Disk {
     /// See [`super::Backend::list`].
     pub fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-        let mut dir = Dir::open(relative(path), flags, Mode::empty())?;
+        let dir = Dir::open(relative(path), flags, Mode::empty())?;
         let mut unknown = Vec::new();
-        for entry in dir.iter() {
+        for entry in dir {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." {

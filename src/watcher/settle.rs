@@ -113,6 +113,26 @@ impl<B: Backend> Tracker<B> {
             self.examine_access(TOP);
             return Ok(());
         }
+        let mut path = Vec::new();
+        if !self.state.tree.path(parent, &mut path) {
+            return Ok(());
+        }
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        path.extend_from_slice(name);
+        self.examine_at(&path, parent, name, doubt, deep)
+    }
+
+    /// The same, where the path of the place is known.
+    fn examine_at(
+        &mut self,
+        path: &[u8],
+        parent: NodeId,
+        name: &[u8],
+        doubt: Doubt,
+        deep: bool,
+    ) -> Result<(), WatchError> {
         if parent != TOP && self.state.tree.name(parent) == b".git" {
             // Nothing below a git directory is watched; this was another directory when
             // the doubt came up.
@@ -122,15 +142,7 @@ impl<B: Backend> Tracker<B> {
         if let Some(node) = current {
             self.state.doubted.remove(&node);
         }
-        let mut path = Vec::new();
-        if !self.state.tree.path(parent, &mut path) {
-            return Ok(());
-        }
-        if !path.is_empty() {
-            path.push(b'/');
-        }
-        path.extend_from_slice(name);
-        let id = match self.backend.watch(&path) {
+        let id = match self.backend.watch(path) {
             Ok(id) => id,
             Err(WatchError::NotADirectory) => {
                 if let Some(node) = current {
@@ -181,7 +193,7 @@ impl<B: Backend> Tracker<B> {
                 let node = self.state.tree.add(parent, name);
                 self.state.tree.set_watch(node, id);
                 // While nothing is recorded, only subdirectories are of interest.
-                if self.state.recording || !self.backend.leaf(&path) {
+                if self.state.recording || !self.backend.leaf(path) {
                     self.state.listings.push(Listing {
                         node,
                         deep: false,
@@ -339,6 +351,10 @@ impl<B: Backend> Tracker<B> {
             }
         };
         self.note_access(node, open);
+        if !path.is_empty() {
+            path.push(b'/');
+        }
+        let length = path.len();
         let mut unlisted: Vec<NodeId> = Vec::new();
         if listing.deep && open {
             unlisted.extend(self.state.tree.children(node));
@@ -372,12 +388,10 @@ impl<B: Backend> Tracker<B> {
                     self.state.doubt(node, name, Doubt::default());
                 }
             } else if child.is_none() || listing.deep {
-                result = self.examine(
-                    node,
-                    name,
-                    Doubt::default(),
-                    listing.deep && child.is_some(),
-                );
+                path.truncate(length);
+                path.extend_from_slice(name);
+                let deep = listing.deep && child.is_some();
+                result = self.examine_at(&path, node, name, Doubt::default(), deep);
                 if result.is_err() {
                     break;
                 }
