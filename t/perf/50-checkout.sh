@@ -53,7 +53,7 @@ checkout_watched () {
 }
 
 checkout_tree=$(tree_of 100k) || exit 1
-for checkout_round in 0 1 2 3 4
+for checkout_round in 0 1 2 3
 do
 	for checkout_who in $(rotate "$checkout_round" none $(watchers))
 	do

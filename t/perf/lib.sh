@@ -157,7 +157,8 @@ peer_start () {
 	case $1 in
 	none | null) return 0 ;;
 	watchman)
-		watchman watch "$2" >/dev/null &&
+		# A server that was told to end a moment ago may still be in the way.
+		wait_for 20 watchman watch "$2" &&
 		watchman clock "$2" >/dev/null ;;
 	builtin)
 		# In the foreground of a job of ours, so that its process id is known.
@@ -219,9 +220,10 @@ peer_pid () {
 	esac
 }
 
-# CPU nanoseconds of all threads of a process, living ones, so far.
+# CPU nanoseconds of all threads of a process, living ones, so far. (Some awks have %d
+# end at 2^31.)
 cpu_ns () {
-	cat /proc/"$1"/task/*/schedstat 2>/dev/null | awk '{ n += $1 } END { printf "%d\n", n }'
+	cat /proc/"$1"/task/*/schedstat 2>/dev/null | awk '{ n += $1 } END { printf "%.0f\n", n }'
 }
 
 # ---- treewatch only
