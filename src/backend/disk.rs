@@ -16,7 +16,7 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::sys::stat::{FileStat, Mode, fstatat, stat};
 use nix::unistd::{AccessFlags, access, chdir};
 
-use super::EnterError;
+use super::{EnterError, OnDisk};
 
 /// The top of a worktree, by path and by identity.
 pub struct Disk {
@@ -50,8 +50,37 @@ impl Disk {
         &self.top
     }
 
-    /// See [`super::Backend::enter`].
-    pub fn enter(&mut self) -> Result<(), EnterError> {
+    /// See [`super::Backend::relocate`].
+    pub fn relocate(&mut self, top: &[u8]) -> bool {
+        let top = Path::new(OsStr::from_bytes(top));
+        if !top.is_absolute() || !stat(top).is_ok_and(|found| self.is_top(&found)) {
+            return false;
+        }
+        self.top = top.to_owned();
+        true
+    }
+
+    /// Whether the top's path leads to the top, as far as anybody can tell.
+    pub fn is_in_place(&self) -> bool {
+        stat(&self.top).is_ok_and(|found| self.is_top(&found))
+    }
+
+    /// Whether a path lies on the file system of the top.
+    pub fn is_on_the_device_of(&self, path: &Path) -> bool {
+        stat(path).is_ok_and(|found| found.st_dev as u64 == self.device)
+    }
+
+    fn look(&self, path: &[u8]) -> Option<FileStat> {
+        fstatat(AT_FDCWD, relative(path), AtFlags::AT_SYMLINK_NOFOLLOW).ok()
+    }
+
+    fn is_top(&self, found: &FileStat) -> bool {
+        found.st_dev as u64 == self.device && found.st_ino as u64 == self.inode
+    }
+}
+
+impl OnDisk for Disk {
+    fn enter(&mut self) -> Result<(), EnterError> {
         if self.entered {
             return Ok(());
         }
@@ -76,8 +105,7 @@ impl Disk {
         }
     }
 
-    /// See [`super::Backend::leave`].
-    pub fn leave(&mut self) {
+    fn leave(&mut self) {
         if self.entered {
             self.entered = false;
             // "/" can always be entered by a process that was started.
@@ -85,28 +113,7 @@ impl Disk {
         }
     }
 
-    /// See [`super::Backend::relocate`].
-    pub fn relocate(&mut self, top: &[u8]) -> bool {
-        let top = Path::new(OsStr::from_bytes(top));
-        if !top.is_absolute() || !stat(top).is_ok_and(|found| self.is_top(&found)) {
-            return false;
-        }
-        self.top = top.to_owned();
-        true
-    }
-
-    /// Whether the top's path leads to the top, as far as anybody can tell.
-    pub fn is_in_place(&self) -> bool {
-        stat(&self.top).is_ok_and(|found| self.is_top(&found))
-    }
-
-    /// Whether a path lies on the file system of the top.
-    pub fn is_on_the_device_of(&self, path: &Path) -> bool {
-        stat(path).is_ok_and(|found| found.st_dev as u64 == self.device)
-    }
-
-    /// See [`super::Backend::list`].
-    pub fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
+    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let dir = Dir::open(relative(path), flags, Mode::empty())?;
         let mut unknown = Vec::new();
@@ -133,31 +140,20 @@ impl Disk {
         Ok(())
     }
 
-    /// See [`super::Backend::leaf`].
-    pub fn leaf(&mut self, path: &[u8]) -> bool {
+    fn leaf(&mut self, path: &[u8]) -> bool {
         self.trusts_link_counts
             && self
                 .look(path)
                 .is_some_and(|found| is_dir(&found) && found.st_nlink == 2 && is_open(&found))
     }
 
-    /// See [`super::Backend::links`].
-    pub fn links(&mut self, path: &[u8]) -> Option<u64> {
+    fn links(&mut self, path: &[u8]) -> Option<u64> {
         let found = self.look(path)?;
         (!is_dir(&found)).then_some(found.st_nlink as u64)
     }
 
-    /// See [`super::Backend::searchable`].
-    pub fn searchable(&mut self, path: &[u8]) -> bool {
+    fn searchable(&mut self, path: &[u8]) -> bool {
         access(relative(path), AccessFlags::R_OK | AccessFlags::X_OK).is_ok()
-    }
-
-    fn look(&self, path: &[u8]) -> Option<FileStat> {
-        fstatat(AT_FDCWD, relative(path), AtFlags::AT_SYMLINK_NOFOLLOW).ok()
-    }
-
-    fn is_top(&self, found: &FileStat) -> bool {
-        found.st_dev as u64 == self.device && found.st_ino as u64 == self.inode
     }
 }
 

@@ -18,7 +18,7 @@ use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify as Kernel};
 
 use super::disk::{Disk, relative};
-use super::{Backend, Drained, EnterError, Event, StartError, WatchError, WatchId, What};
+use super::{Backend, Drained, Event, OnDisk, StartError, WatchError, WatchId, What};
 use crate::sys;
 
 /// Bytes read at once. The kernel hands out whole events only.
@@ -197,12 +197,8 @@ impl Backend for Inotify {
         }
     }
 
-    fn enter(&mut self) -> Result<(), EnterError> {
-        self.disk.enter()
-    }
-
-    fn leave(&mut self) {
-        self.disk.leave();
+    fn disk(&mut self) -> &mut dyn OnDisk {
+        &mut self.disk
     }
 
     fn watch(&mut self, path: &[u8]) -> Result<WatchId, WatchError> {
@@ -226,22 +222,6 @@ impl Backend for Inotify {
         if let Some(kernel) = &self.kernel {
             sys::inotify_rm_watch(kernel.as_fd(), id);
         }
-    }
-
-    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
-        self.disk.list(path, sink)
-    }
-
-    fn leaf(&mut self, path: &[u8]) -> bool {
-        self.disk.leaf(path)
-    }
-
-    fn links(&mut self, path: &[u8]) -> Option<u64> {
-        self.disk.links(path)
-    }
-
-    fn searchable(&mut self, path: &[u8]) -> bool {
-        self.disk.searchable(path)
     }
 
     fn relocate(&mut self, top: &[u8]) -> bool {

@@ -125,10 +125,32 @@ pub enum EnterError {
     Other(io::Error),
 }
 
+/// Looking at the disk below the top of the worktree. All but `enter` may be called only
+/// between [`OnDisk::enter`] and [`OnDisk::leave`], and so may [`Backend::watch`].
+pub trait OnDisk {
+    /// Begins a time of looking at the disk.
+    fn enter(&mut self) -> Result<(), EnterError>;
+
+    /// Ends it: nothing of the worktree's file system is held afterwards, so that it
+    /// can be unmounted.
+    fn leave(&mut self);
+
+    /// Lists a directory: each name (never `.` or `..`) and whether it is a directory.
+    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()>;
+
+    /// Whether the directory surely has no subdirectories, by its link count, and surely
+    /// can be listed and searched. `false` is always a right answer.
+    fn leaf(&mut self, path: &[u8]) -> bool;
+
+    /// The number of hard links of something that is not a directory; `None` if nothing
+    /// of that kind is there.
+    fn links(&mut self, path: &[u8]) -> Option<u64>;
+
+    /// Whether this process may list the directory and look up names in it.
+    fn searchable(&mut self, path: &[u8]) -> bool;
+}
+
 /// The services of an operating system. See the module's text for the terms.
-///
-/// `watch`, `list`, `leaf`, `links` and `searchable` may be called only between
-/// [`Backend::enter`] and [`Backend::leave`].
 pub trait Backend {
     /// Begins anew: every watch is dropped, and no event of before is ever handed out.
     fn restart(&mut self) -> Result<(), StartError>;
@@ -155,12 +177,8 @@ pub trait Backend {
         "the system's queue of events was full"
     }
 
-    /// Begins a time of looking at the disk.
-    fn enter(&mut self) -> Result<(), EnterError>;
-
-    /// Ends it: nothing of the worktree's file system is held afterwards, so that it
-    /// can be unmounted.
-    fn leave(&mut self);
+    /// The disk, to look at.
+    fn disk(&mut self) -> &mut dyn OnDisk;
 
     /// Starts to watch a directory, or finds that it is being watched. The last
     /// component is never followed if it is a symbolic link.
@@ -172,20 +190,6 @@ pub trait Backend {
 
     /// Stops a watch. An id that is gone already is no error.
     fn unwatch(&mut self, id: WatchId);
-
-    /// Lists a directory: each name (never `.` or `..`) and whether it is a directory.
-    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()>;
-
-    /// Whether the directory surely has no subdirectories, by its link count, and surely
-    /// can be listed and searched. `false` is always a right answer.
-    fn leaf(&mut self, path: &[u8]) -> bool;
-
-    /// The number of hard links of something that is not a directory; `None` if nothing
-    /// of that kind is there.
-    fn links(&mut self, path: &[u8]) -> Option<u64>;
-
-    /// Whether this process may list the directory and look up names in it.
-    fn searchable(&mut self, path: &[u8]) -> bool;
 
     /// Tells the backend that the top of the worktree is now found at `top` (absolute).
     /// `false` if that is not the watched directory.
@@ -214,11 +218,8 @@ impl Backend for Box<dyn Backend> {
     fn why_lost(&self) -> &'static str {
         (**self).why_lost()
     }
-    fn enter(&mut self) -> Result<(), EnterError> {
-        (**self).enter()
-    }
-    fn leave(&mut self) {
-        (**self).leave();
+    fn disk(&mut self) -> &mut dyn OnDisk {
+        (**self).disk()
     }
     fn watch(&mut self, path: &[u8]) -> Result<WatchId, WatchError> {
         (**self).watch(path)
@@ -228,18 +229,6 @@ impl Backend for Box<dyn Backend> {
     }
     fn unwatch(&mut self, id: WatchId) {
         (**self).unwatch(id);
-    }
-    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
-        (**self).list(path, sink)
-    }
-    fn leaf(&mut self, path: &[u8]) -> bool {
-        (**self).leaf(path)
-    }
-    fn links(&mut self, path: &[u8]) -> Option<u64> {
-        (**self).links(path)
-    }
-    fn searchable(&mut self, path: &[u8]) -> bool {
-        (**self).searchable(path)
     }
     fn relocate(&mut self, top: &[u8]) -> bool {
         (**self).relocate(top)

@@ -52,7 +52,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::disk::Disk;
-use super::{Backend, Drained, EnterError, Event, StartError, WatchError, WatchId};
+use super::{Backend, Drained, Event, OnDisk, StartError, WatchError, WatchId};
 use cookie::Cookies;
 use queue::Waited;
 use session::{RENAMED, Session, WHOLE_TREE};
@@ -163,12 +163,8 @@ impl Backend for Notify {
         self.why_lost
     }
 
-    fn enter(&mut self) -> Result<(), EnterError> {
-        self.disk.enter()
-    }
-
-    fn leave(&mut self) {
-        self.disk.leave();
+    fn disk(&mut self) -> &mut dyn OnDisk {
+        &mut self.disk
     }
 
     fn watch(&mut self, path: &[u8]) -> Result<WatchId, WatchError> {
@@ -200,22 +196,6 @@ impl Backend for Notify {
         {
             session.forget(&path);
         }
-    }
-
-    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
-        self.disk.list(path, sink)
-    }
-
-    fn leaf(&mut self, path: &[u8]) -> bool {
-        self.disk.leaf(path)
-    }
-
-    fn links(&mut self, path: &[u8]) -> Option<u64> {
-        self.disk.links(path)
-    }
-
-    fn searchable(&mut self, path: &[u8]) -> bool {
-        self.disk.searchable(path)
     }
 
     fn relocate(&mut self, top: &[u8]) -> bool {
@@ -274,9 +254,9 @@ mod tests {
         let mut backend = notify(&place);
         backend.restart().unwrap();
         assert_eq!(files(&place.state()), ["fedcba9876543210.cookie-1"]);
-        backend.enter().unwrap();
+        backend.disk().enter().unwrap();
         backend.watch(b"").unwrap();
-        backend.leave();
+        backend.disk().leave();
         for _ in 0..5 {
             assert_eq!(backend.gather(&mut |_| {}), Drained::Some);
         }
@@ -291,16 +271,16 @@ mod tests {
         let place = Place::new();
         let mut backend = notify(&place);
         backend.restart().unwrap();
-        backend.enter().unwrap();
+        backend.disk().enter().unwrap();
         backend.watch(b"").unwrap();
-        backend.leave();
+        backend.disk().leave();
         std::fs::remove_dir(place.state()).unwrap();
         assert_eq!(backend.drain(&mut |_| {}), Drained::Lost);
         assert_eq!(backend.why_lost(), NO_COOKIE);
         backend.restart().unwrap();
-        backend.enter().unwrap();
+        backend.disk().enter().unwrap();
         assert!(backend.watch(b"").is_err());
-        backend.leave();
+        backend.disk().leave();
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use super::{Backend, Drained, EnterError, Event, StartError, WatchError, WatchId, What};
+use super::{Backend, Drained, EnterError, Event, OnDisk, StartError, WatchError, WatchId, What};
 
 mod calls;
 pub mod ops;
@@ -22,11 +22,11 @@ use world::{Ino, Kind, OPEN, TOP, World};
 pub enum Look {
     /// [`Backend::watch`].
     Watch,
-    /// [`Backend::list`].
+    /// [`OnDisk::list`].
     List,
-    /// [`Backend::links`].
+    /// [`OnDisk::links`].
     Links,
-    /// [`Backend::searchable`].
+    /// [`OnDisk::searchable`].
     Searchable,
     /// [`Backend::drain`].
     Drain,
@@ -163,16 +163,9 @@ impl Backend for Scripted {
         }
     }
 
-    fn enter(&mut self) -> Result<(), EnterError> {
-        self.chance(Look::Within, b"");
-        if self.world().hidden {
-            Err(EnterError::Elsewhere)
-        } else {
-            Ok(())
-        }
+    fn disk(&mut self) -> &mut dyn OnDisk {
+        self
     }
-
-    fn leave(&mut self) {}
 
     fn watch(&mut self, path: &[u8]) -> Result<WatchId, WatchError> {
         self.chance(Look::Watch, path);
@@ -214,6 +207,27 @@ impl Backend for Scripted {
             world.queue_event(id, What::WatchGone, false, "", 0);
         }
     }
+
+    fn relocate(&mut self, _top: &[u8]) -> bool {
+        !self.world().hidden
+    }
+
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+}
+
+impl OnDisk for Scripted {
+    fn enter(&mut self) -> Result<(), EnterError> {
+        self.chance(Look::Within, b"");
+        if self.world().hidden {
+            Err(EnterError::Elsewhere)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn leave(&mut self) {}
 
     fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
         self.chance(Look::List, path);
@@ -274,13 +288,5 @@ impl Backend for Scripted {
         };
         let mode = self.world().inodes[ino].mode;
         mode.read && mode.search
-    }
-
-    fn relocate(&mut self, _top: &[u8]) -> bool {
-        !self.world().hidden
-    }
-
-    fn name(&self) -> &'static str {
-        "scripted"
     }
 }

@@ -16,7 +16,7 @@ use crate::watcher::tracker::{Changes, Phase, Pumped, Tracker};
 mod by_itself;
 mod tracked;
 
-/// The working directory is one for the whole process, and [`Backend::enter`] changes it.
+/// The working directory is one for the whole process, and [`OnDisk::enter`] changes it.
 static CWD: Mutex<()> = Mutex::new(());
 
 /// Limit for waiting, far above what anything here takes.
@@ -95,9 +95,9 @@ fn is_readable(backend: &dyn Backend, limit: Duration) -> bool {
 }
 
 fn watch(backend: &mut dyn Backend, path: &str) -> Result<WatchId, WatchError> {
-    backend.enter().unwrap();
+    backend.disk().enter().unwrap();
     let result = backend.watch(path.as_bytes());
-    backend.leave();
+    backend.disk().leave();
     result
 }
 

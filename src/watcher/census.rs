@@ -24,7 +24,7 @@ impl Census {
     /// Counts on until `until`; the number of directories when all were seen. What cannot
     /// be listed counts as one, and git directories as one, as when watching.
     pub fn go_on(&mut self, backend: &mut dyn Backend, until: Instant) -> Option<u64> {
-        if backend.enter().is_err() {
+        if backend.disk().enter().is_err() {
             return Some(self.count);
         }
         let mut found = None;
@@ -35,7 +35,7 @@ impl Census {
             };
             self.count += 1;
             let left = &mut self.left;
-            let _ = backend.list(&dir, &mut |name, is_dir| {
+            let _ = backend.disk().list(&dir, &mut |name, is_dir| {
                 if is_dir && name != b".git" {
                     let mut path = dir.clone();
                     if !path.is_empty() {
@@ -49,7 +49,7 @@ impl Census {
                 break;
             }
         }
-        backend.leave();
+        backend.disk().leave();
         found
     }
 }

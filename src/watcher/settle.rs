@@ -193,7 +193,7 @@ impl<B: Backend> Tracker<B> {
                 let node = self.state.tree.add(parent, name);
                 self.state.tree.set_watch(node, id);
                 // While nothing is recorded, only subdirectories are of interest.
-                if self.state.recording || !self.backend.leaf(path) {
+                if self.state.recording || !self.backend.disk().leaf(path) {
                     self.state.listings.push(Listing {
                         node,
                         deep: false,
@@ -263,7 +263,7 @@ impl<B: Backend> Tracker<B> {
         if !self.state.tree.path(node, &mut path) {
             return;
         }
-        if !self.backend.searchable(&path) {
+        if !self.backend.disk().searchable(&path) {
             self.note_access(node, false);
             return;
         }
@@ -318,7 +318,7 @@ impl<B: Backend> Tracker<B> {
             return Ok(());
         }
         if node != TOP && self.state.tree.name(node) == b".git" {
-            let open = self.backend.searchable(&path);
+            let open = self.backend.disk().searchable(&path);
             self.note_access(node, open);
             return Ok(());
         }
@@ -326,9 +326,10 @@ impl<B: Backend> Tracker<B> {
         names.clear();
         let listed = self
             .backend
+            .disk()
             .list(&path, &mut |name, is_dir| names.push(name, is_dir));
         let open = match listed {
-            Ok(()) => self.backend.searchable(&path),
+            Ok(()) => self.backend.disk().searchable(&path),
             Err(error) => {
                 use std::io::ErrorKind::{
                     InvalidFilename, NotADirectory, NotFound, PermissionDenied,
@@ -427,7 +428,7 @@ impl<B: Backend> Tracker<B> {
                 path.push(b'/');
             }
             path.extend_from_slice(name);
-            backend.links(&path)
+            backend.disk().links(&path)
         });
         if unsure {
             self.state.journal.record_everything();

@@ -228,7 +228,7 @@ impl<B: Backend> Tracker<B> {
                 }
             }
             whole |= drained == Drained::Complete;
-            match self.backend.enter() {
+            match self.backend.disk().enter() {
                 Ok(()) => {}
                 Err(EnterError::Elsewhere) => {
                     self.state.suspicious = true;
@@ -240,7 +240,7 @@ impl<B: Backend> Tracker<B> {
                 }
             }
             let looked = self.look(until);
-            self.backend.leave();
+            self.backend.disk().leave();
             match looked {
                 // Somebody who makes directories without end must not keep us here.
                 Looked::All if Instant::now() >= until => return Pumped::Busy,
@@ -254,12 +254,12 @@ impl<B: Backend> Tracker<B> {
 
     /// Begins the crawl. `None`: go on.
     fn watch_top(&mut self) -> Option<Pumped> {
-        if self.backend.enter().is_err() {
+        if self.backend.disk().enter().is_err() {
             self.state.suspicious = true;
             return Some(Pumped::NoTop);
         }
         let watched = self.backend.watch(b"");
-        self.backend.leave();
+        self.backend.disk().leave();
         match watched {
             Ok(id) => {
                 self.state.tree.set_watch(TOP, id);

@@ -192,7 +192,7 @@ pub fn a_watch_set_during_a_rename_is_not_lost_silently(place: &Place, backend: 
             }
             fs::rename(&a, &b).unwrap();
         });
-        backend.enter().unwrap();
+        backend.disk().enter().unwrap();
         while !other.is_finished() {
             for path in ["a", "b", "a/sub", "b/sub"] {
                 if let Ok(id) = backend.watch(path.as_bytes()) {
@@ -200,7 +200,7 @@ pub fn a_watch_set_during_a_rename_is_not_lost_silently(place: &Place, backend: 
                 }
             }
         }
-        backend.leave();
+        backend.disk().leave();
         other.join().unwrap();
         ids.insert("b", watch(backend, "b").unwrap());
         ids.insert("b/sub", watch(backend, "b/sub").unwrap());

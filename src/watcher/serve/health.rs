@@ -154,8 +154,8 @@ impl Server {
             return Some(End::TopGone);
         }
         let backend = self.parts.tracker.backend();
-        if backend.enter().is_ok() {
-            backend.leave();
+        if backend.disk().enter().is_ok() {
+            backend.disk().leave();
         } else if !self.relocate() {
             // As long as it is watched it exists, and whoever asks next tells us where.
             let is_watched = self.parts.tracker.state().tree.watch(TOP).is_some();
