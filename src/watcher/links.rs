@@ -192,11 +192,9 @@ impl Links {
     pub fn check(&mut self, count: &mut dyn FnMut(NodeId, &[u8]) -> Option<u64>) -> bool {
         self.pressing = false;
         let mut unsure = std::mem::take(&mut self.unsure);
-        self.in_flight.retain(|_, seen| {
-            unsure |= seen.could_hide_a_name();
+        for seen in self.in_flight.values_mut() {
             seen.old = true;
-            !seen.could_hide_a_name()
-        });
+        }
         for key in self.due.drain(..) {
             let Some(seen) = self.seen.get_mut(&key).filter(|seen| seen.due) else {
                 continue;
@@ -206,8 +204,7 @@ impl Links {
             let links = count(key.0, &key.1);
             seen.absent = links.is_none() && !seen.doubtful && seen.touched;
             seen.alone = links == Some(1) && !seen.doubtful;
-            let shared = links.is_some_and(|links| links > 1) && seen.touched;
-            if shared || seen.absent && seen.could_hide_a_name() {
+            if links.is_some_and(|links| links > 1) && seen.touched {
                 unsure = true;
                 self.seen.remove(&key);
             }
@@ -269,8 +266,12 @@ impl Links {
 mod tests {
     use super::*;
 
-    fn check(links: &mut Links, count: Option<u64>) -> bool {
+    fn look(links: &mut Links, count: Option<u64>) -> bool {
         links.check(&mut |_, _| count)
+    }
+
+    fn check(links: &mut Links, count: Option<u64>) -> bool {
+        look(links, count) | links.settle(|_| true)
     }
 
     #[test]
@@ -292,7 +293,6 @@ mod tests {
         let mut links = Links::default();
         links.created(1, b"link");
         assert!(!check(&mut links, Some(2)));
-        assert!(!links.settle(|_| true));
         links.deleted(1, b"link");
         assert!(!check(&mut links, None));
     }
@@ -307,7 +307,7 @@ mod tests {
         };
         let see = |links: &mut Links, alive: bool| {
             links.created(1, b"journal");
-            assert!(!check(links, Some(1)));
+            assert!(!look(links, Some(1)));
             assert!(!links.settle(|_| alive));
         };
         see(&mut links, true);
@@ -324,8 +324,27 @@ mod tests {
         assert!(write_and_remove(&mut links));
         // Nobody knows yet whether the look went there.
         links.created(1, b"journal");
-        assert!(!check(&mut links, Some(1)));
+        assert!(!look(&mut links, Some(1)));
         assert!(write_and_remove(&mut links));
+    }
+
+    #[test]
+    fn a_new_file_that_was_renamed_before_it_was_looked_at_is_looked_at_again() {
+        let mut links = Links::default();
+        links.created(1, b"f.tmp");
+        links.written(1, b"f.tmp");
+        assert!(!look(&mut links, None));
+        links.moved_from(1, b"f.tmp", 9);
+        assert!(!look(&mut links, None), "the second half is yet to come");
+        links.moved_to(1, b"f", 9);
+        assert!(!links.can_wait());
+        let mut looked = Vec::new();
+        assert!(!links.check(&mut |_, name| {
+            looked.push(name.to_vec());
+            (name == b"f").then_some(1)
+        }));
+        assert!(looked.contains(&b"f".to_vec()));
+        assert!(!links.settle(|_| true));
     }
 
     #[test]
