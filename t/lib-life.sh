@@ -5,6 +5,14 @@
 
 PEER=$TEST_DIR/helper/peer
 
+# cold_repo DIR: turned on, but nothing started yet.
+cold_repo() {
+	git init -q "$1"
+	plant "$1"
+	commit_all "$1"
+	git -C "$1" config core.fsmonitor "$(fsmonitor_value)"
+}
+
 # status_of REPO FIELD: one field of a running watcher's state.
 status_of() {
 	"$PEER" status "$1" "$2"

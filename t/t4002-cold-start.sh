@@ -5,14 +5,6 @@
 . "$(dirname "$0")/test-lib.sh"
 . "$TEST_DIR/lib-life.sh"
 
-# cold_repo DIR: turned on, but nothing started yet.
-cold_repo() {
-	git init -q "$1"
-	plant "$1"
-	commit_all "$1"
-	git -C "$1" config core.fsmonitor "$(fsmonitor_value)"
-}
-
 test_a_pipeline_ends_when_git_ends() {
 	cold_repo repo
 	bounded 20 bash -c 'git -C repo status 2>&1 | cat >seen'

@@ -5,13 +5,6 @@
 . "$(dirname "$0")/test-lib.sh"
 . "$TEST_DIR/lib-life.sh"
 
-cold_repo() {
-	git init -q "$1"
-	plant "$1"
-	commit_all "$1"
-	git -C "$1" config core.fsmonitor "$(fsmonitor_value)"
-}
-
 one_process() {
 	equal 1 "$(our_processes | wc -l)" 'processes of this file'
 }
