@@ -6,6 +6,8 @@
 # into /dev/null. "builtin" is git fsmonitor--daemon start, which returns when its walk is
 # done; "watchman" is watch and a clock with its walk behind it; "treewatch" is from the
 # first call of the hook until a query, asked every 2 ms over the socket, is exact.
+# "floor" is a watch and a look at the link count for each directory, and nothing else
+# (floor.c, which is told the directories): no watcher on inotify can be faster on one core.
 # The first status begins with no watcher running and an index just copied; "none" is the
 # same without a monitor.
 # Not shown: a cold disk cache (it is the disk's time then); the time a second first
@@ -18,7 +20,7 @@ start_size () {
 	start_round=0
 	while test "$start_round" -lt "$2"
 	do
-		for start_peer in $(rotate "$start_round" find $(watchers))
+		for start_peer in $(rotate "$start_round" find floor $(watchers))
 		do
 			# The slow ones need not be waited for so often.
 			case $start_peer in
@@ -29,6 +31,9 @@ start_size () {
 			find)
 				find . -type d >/dev/null
 				start_ns=$(($("$BIN/client" now) - start_t0)) ;;
+			floor)
+				find . -type d >"$PERF_DIR/dirs"
+				start_ns=$("$BIN/floor" walk <"$PERF_DIR/dirs") || return 1 ;;
 			builtin)
 				$GIT -c core.fsmonitor=true fsmonitor--daemon start >/dev/null || return 1
 				start_ns=$(($("$BIN/client" now) - start_t0))

@@ -7,6 +7,8 @@
 # between: ext4 is ten times slower at making files where many were just deleted, which
 # would hide the watcher's share. Afterwards status is compared with git's own, without
 # monitor and without untracked cache, after one tracked file was changed as well.
+# "floor" is a program that only reads the events and looks once at each file, since it may
+# have other names (floor.c); there is no status after it.
 # Not shown: a real compiler, for which the share is far smaller.
 
 build_once () {
@@ -51,9 +53,31 @@ build_once () {
 	fi
 }
 
+# The CPU time of floor.c against the writers', "first" only.
+build_floor () {
+	"$BIN/floor" follow "$build_tree/ignored" >"$PERF_DIR/build-floor" &
+	build_pid=$!
+	"$BIN/timer" -n 1 -w 0 "$BIN/writer" "$build_tree/ignored/floor" 200 1000 2 >"$PERF_DIR/build" ||
+		return 1
+	wait_for 20 idle "$build_pid"
+	kill -TERM "$build_pid"
+	wait "$build_pid"
+	build_cpu=$(cat "$PERF_DIR/build-floor")
+	awk -v w="$build_cpu" '{ print 100 * w / (($3 + $4) * 1000) }' "$PERF_DIR/build" |
+	record part=build what=watcher-share variant=first group=all size=100k peer=floor unit=percent
+	echo "$build_cpu" |
+	record part=build what=watcher-cpu variant=first group=all size=100k peer=floor unit=ns
+}
+
+# idle PID: it waits for something.
+idle () {
+	grep -q '^State:.S' /proc/"$1"/status
+}
+
 build_tree=$(tree_of 100k) || exit 1
 rm -rf "$build_tree/ignored"
 mkdir "$build_tree/ignored"
+build_floor || exit 1
 for build_peer in none $(watchers)
 do
 	stop_all

@@ -46,6 +46,15 @@ sub start_against {
 	return against($lines, $peer, $limit, part => 'start', what => 'start until exact', size => $size);
 }
 
+# What floor.c measured, against a peer.
+sub floor_against {
+	my ($lines, $part, $what, $size, $peer) = @_;
+	my %want = (part => $part, what => $what, size => $size);
+	my $floor = find($lines, %want, peer => 'floor') or return ();
+	my $theirs = find($lines, %want, peer => $peer) or return ();
+	return (show_ratio(ratio($floor, $theirs)), undef);
+}
+
 return (
 	['hook as a process, against the static C round trip', '≤ 1.2', sub {
 		against($_[0], 'roundtrip-toy', 1.2, part => 'process', what => 'wall-time') }],
@@ -76,6 +85,10 @@ return (
 		start_against($_[0], 'find', 0.5, 'dirs') }],
 	['... against the built-in daemon\'s start', '≤ 0.1', sub {
 		start_against($_[0], 'builtin', 0.1, 'dirs') }],
+	['... the kernel\'s part of it alone, against the built-in daemon\'s start', '', sub {
+		floor_against($_[0], 'start', 'start until exact', 'dirs', 'builtin') }],
+	['... the kernel\'s part of it alone, against find', '', sub {
+		floor_against($_[0], 'start', 'start until exact', 'dirs', 'find') }],
 	(map { my ($size, $name) = @$_;
 		["first git status during the walk, $name, against no monitor", '≤ 1.1', sub {
 			against($_[0], 'none', 1.1, part => 'start', what => 'first git status', size => $size) }]
@@ -101,6 +114,9 @@ return (
 		limit($_[0], 'count', 0, \&largest, part => 'build', what => 'resyncs') }],
 	['... watcher\'s CPU against the writers\'', '< 10 %', sub {
 		limit($_[0], 'percent', 10, \&median, part => 'build', what => 'watcher-share') }],
+	['... CPU of reading the events and one look at each file alone', '', sub {
+		my $floor = find($_[0], part => 'build', what => 'watcher-share', peer => 'floor') or return ();
+		return (show(median(@$floor), 'percent'), undef) }],
 	['... wrong statuses afterwards', '0', sub {
 		limit($_[0], 'count', 0, \&largest, part => 'build', what => 'wrong status') }],
 	['64 clients x 200 queries: failures', '0', sub {
