@@ -200,4 +200,21 @@ test_settings_that_keep_it_from_working_are_named() {
 	grep 'the command setting counts' out
 }
 
+# The new settings end the watcher at the same moment as it is stopped.
+test_a_watcher_that_is_ending_is_not_called_wedged() {
+	plain_repo repo
+	local round
+	for round in {1..10}; do
+		enable repo
+		# As if git's own check, which takes seconds, had been made: disable changes more.
+		git -C repo config treewatch.enabled 'fsmonitor untrackedCache'
+		git -C repo config core.untrackedCache true
+		settle repo
+		"$TREEWATCH" disable repo >out
+		must_fail grep -E 'did not answer' out
+		is_state not-running repo
+	done
+	echo "$round rounds"
+}
+
 run_tests "$@"
