@@ -11,13 +11,11 @@ use std::time::Duration;
 
 use super::answer::quoted;
 use super::git_view::{IndexCopy, Untracked, quiet_git, records, run as run_git, skippable};
-use super::hook_value::{Whose, whose};
 use super::problem::{Outcome, Problem};
 use super::progress::Progress;
-use super::settings::Settings;
 use super::show::{self, Tone, toned};
 use super::worktree::Worktree;
-use super::{exit, out};
+use super::{doctor_git, exit, out};
 
 /// So often a look is taken again when files change meanwhile.
 const TRIES: u32 = 5;
@@ -62,12 +60,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let (mut done, mut code) = (0, exit::OK);
     loop {
         let compared = compare(&worktree)?;
-        out::print(&text(&compared))?;
         if !compared.differences.is_empty() {
             code = exit::NO;
         }
+        let read = out::or_nobody_reads(out::print(&text(&compared)))?;
         done += 1;
-        if done == arguments.repeat {
+        if done == arguments.repeat || !read {
             return Ok(code);
         }
         std::thread::sleep(arguments.interval);
@@ -75,8 +73,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn must_be_enabled(worktree: &Worktree) -> Result<(), Problem> {
-    let value = Settings::of(Some(worktree)).effective("core.fsmonitor")?;
-    if value.is_some_and(|found| whose(&found.value) == Whose::Ours) {
+    if doctor_git::is_enabled(worktree)? {
         return Ok(());
     }
     Err(Problem::new(format_args!(
