@@ -36,7 +36,8 @@ pub struct Arguments {
 fn interval(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),
-        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string()),
+        Err(_) => humantime::parse_duration(text)
+            .map_err(|_| "seconds are meant, or a number with s, m or h, such as 5m".to_owned()),
     }
 }
 
@@ -255,6 +256,6 @@ mod tests {
     fn intervals_are_seconds_or_have_a_unit() {
         assert_eq!(interval("90"), Ok(Duration::from_secs(90)));
         assert_eq!(interval("5m"), Ok(Duration::from_secs(300)));
-        assert!(interval("soon").is_err());
+        assert!(interval("soon").is_err_and(|why| why.contains("such as 5m")));
     }
 }
