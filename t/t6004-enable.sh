@@ -118,7 +118,11 @@ test_global_is_for_all_repositories_and_back() {
 	git -C repo status >/dev/null
 	no_process_left
 	git -C repo config --unset core.fsmonitor
-	"$TREEWATCH" disable --global
+	settle repo
+	"$TREEWATCH" disable --global >out
+	# Nobody has told that one.
+	is_state watching repo
+	grep 'treewatch stop --all' out
 	same before "$GIT_CONFIG_GLOBAL"
 	same before-repo repo/.git/config
 }

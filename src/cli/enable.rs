@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::settings::{Scope, Settings};
 use super::stop::{Stopped, stop};
 use super::worktree::Worktree;
-use super::{exit, out};
+use super::{exit, out, process};
 use crate::watcher::remote;
 
 /// Which settings were made, in `treewatch.enabled`.
@@ -141,7 +141,13 @@ pub fn disable(arguments: &Arguments) -> Outcome {
             report.push_str(&stopped.words(&worktree.top));
         }
     }
-    if report.is_empty() {
+    let changed = !report.is_empty();
+    if changed && scope == Scope::Global && !process::all().is_empty() {
+        report.push_str(
+            "watchers that run already end when nobody has asked for long; to end them now: treewatch stop --all\n",
+        );
+    }
+    if !changed {
         report.push_str(&format!(
             "treewatch is not enabled {}\n",
             where_to(&worktree, scope)
