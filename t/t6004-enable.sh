@@ -176,6 +176,9 @@ test_it_refuses_where_it_cannot_help() {
 	grep 'bare repository' err
 	mkdir outside
 	exits 4 enable outside 2>err
+	grep 'not a git repository' err
+	exits 4 enable nowhere 2>err
+	grep -x 'treewatch: no worktree at nowhere: No such file or directory' err
 	exits 4 "$TREEWATCH" disable outside 2>err
 	if test "$(id -u)" = 0; then
 		plain_repo theirs

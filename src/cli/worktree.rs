@@ -30,8 +30,13 @@ impl Worktree {
     pub fn enter(dir: Option<&Path>) -> Result<Self, Problem> {
         let dir = dir.unwrap_or(Path::new("."));
         if let Err(error) = std::fs::metadata(dir) {
+            let why = match error.raw_os_error() {
+                Some(number) => nix::errno::Errno::from_raw(number).desc().to_owned(),
+                None => error.to_string(),
+            };
             return Err(
-                Problem::new(format_args!("{}: {error}", dir.display())).code(exit::NO_WORKTREE)
+                Problem::new(format_args!("no worktree at {}: {why}", dir.display()))
+                    .code(exit::NO_WORKTREE),
             );
         }
         let kind = ask(
