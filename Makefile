@@ -7,6 +7,9 @@ PROVE   ?= prove
 PREFIX  ?= /usr/local
 DESTDIR ?=
 
+# Only some shells put the home directory in the place of `~` in `PREFIX=~/.local`.
+override PREFIX := $(patsubst ~/%,$(HOME)/%,$(PREFIX))
+
 # How many test files run at once. They are small, and each has its own place.
 JOBS    ?= 2
 # What `make test` runs; for instance `make test TESTS=t/t0110-files.sh`.

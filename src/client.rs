@@ -7,6 +7,7 @@
 //! directory below /tmp (see [`crate::repo`]). It is never waited for without a limit:
 //! it does not block, not even for connecting (a stopped watcher's queue may be full).
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -20,7 +21,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockType, UnixAddr, connect, rec
 use crate::repo::Whereabouts;
 use crate::sys::{self, SOCKET_FLAGS};
 use crate::wire::{
-    ANSWER_HEADER, Answer, BODY_MAX, HeaderError, Kind, REQUEST_HEADER, Request, Status,
+    ANSWER_HEADER, Answer, BODY_MAX, HeaderError, Kind, PROTOCOL, REQUEST_HEADER, Request, Status,
 };
 
 /// How long a watcher may be silent before it counts as wedged.
@@ -53,6 +54,28 @@ pub enum Failure {
     Stranger(u32),
     /// Sockets do not work here.
     Broken(io::Error),
+}
+
+/// In words, as the end of a sentence.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nobody => f.write_str("no watcher is running"),
+            Self::Silent => f.write_str("the watcher does not answer"),
+            Self::Protocol(theirs) => {
+                write!(
+                    f,
+                    "the watcher speaks protocol {theirs}, this program {PROTOCOL}"
+                )
+            }
+            Self::Refused(status, why) => {
+                let why = String::from_utf8_lossy(why);
+                write!(f, "the watcher refuses ({status:?}): {why}")
+            }
+            Self::Stranger(uid) => write!(f, "the watcher belongs to user {uid}"),
+            Self::Broken(error) => write!(f, "cannot speak to the watcher: {error}"),
+        }
+    }
 }
 
 /// Connects to the watcher of a worktree.

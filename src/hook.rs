@@ -68,7 +68,7 @@ fn answer(token: &[u8], trace: &Trace) -> Result<Option<Vec<u8>>, NoWorktree> {
         }
         Err(failure) => failure,
     };
-    trace.step(format_args!("no answer: {failure:?}"));
+    trace.step(format_args!("no answer: {failure}"));
     match failure {
         Failure::Nobody => {}
         Failure::Silent => {
@@ -98,7 +98,7 @@ fn answer(token: &[u8], trace: &Trace) -> Result<Option<Vec<u8>>, NoWorktree> {
         }
         Err(NotStarted::NoWorktree(error)) => Err(error),
         Err(why) => {
-            trace.step(format_args!("no answer from a new watcher: {why:?}"));
+            trace.step(format_args!("no answer from a new watcher: {why}"));
             Ok(None)
         }
     }

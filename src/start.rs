@@ -47,6 +47,28 @@ pub enum NotStarted {
     NoProcess(io::Error),
 }
 
+/// In words, as the end of a sentence.
+impl std::fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoWorktree(_) => f.write_str("there is no worktree"),
+            Self::NotOwner(uid) => {
+                write!(
+                    f,
+                    "it belongs to user {uid}, and only the owner has a watcher"
+                )
+            }
+            Self::NoPlace(error) => write!(
+                f,
+                "there is no place for its socket, neither in the git directory nor below /tmp: {error}"
+            ),
+            Self::BackingOff => f.write_str("the last start failed, and the next is not due yet"),
+            Self::NotAnswering(failure) => failure.fmt(f),
+            Self::NoProcess(error) => write!(f, "its process cannot be started: {error}"),
+        }
+    }
+}
+
 /// Bytes of a mark. Always as many, so that on a full disk a mark can still be changed
 /// where one could be made.
 const MARK_LENGTH: usize = 40;

@@ -67,4 +67,11 @@ test_it_runs_where_there_is_nothing_else() {
 	grep -q '^treewatch ' out
 }
 
+test_a_prefix_in_the_home_directory_that_the_shell_left_alone() {
+	made install PREFIX='~/.local'
+	test -x "$HOME/.local/bin/treewatch"
+	made uninstall PREFIX='~/.local'
+	must_fail test -e "$HOME/.local/bin/treewatch"
+}
+
 run_tests "$@"

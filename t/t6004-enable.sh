@@ -118,7 +118,11 @@ test_global_is_for_all_repositories_and_back() {
 	git -C repo status >/dev/null
 	no_process_left
 	git -C repo config --unset core.fsmonitor
-	"$TREEWATCH" disable --global
+	settle repo
+	"$TREEWATCH" disable --global >out
+	# Nobody has told that one.
+	is_state watching repo
+	grep 'treewatch stop --all' out
 	same before "$GIT_CONFIG_GLOBAL"
 	same before-repo repo/.git/config
 }
@@ -172,6 +176,9 @@ test_it_refuses_where_it_cannot_help() {
 	grep 'bare repository' err
 	mkdir outside
 	exits 4 enable outside 2>err
+	grep 'not a git repository' err
+	exits 4 enable nowhere 2>err
+	grep -x 'treewatch: no worktree at nowhere: No such file or directory' err
 	exits 4 "$TREEWATCH" disable outside 2>err
 	if test "$(id -u)" = 0; then
 		plain_repo theirs
@@ -198,6 +205,86 @@ test_settings_that_keep_it_from_working_are_named() {
 	grep 'core.fsmonitorHookVersion is 1' out
 	GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.fsmonitor GIT_CONFIG_VALUE_0=false enable repo >out
 	grep 'the command setting counts' out
+}
+
+# The new settings end the watcher at the same moment as it is stopped.
+test_a_watcher_that_is_ending_is_not_called_wedged() {
+	plain_repo repo
+	local round
+	for round in {1..10}; do
+		enable repo
+		# As if git's own check, which takes seconds, had been made: disable changes more.
+		git -C repo config treewatch.enabled 'fsmonitor untrackedCache'
+		git -C repo config core.untrackedCache true
+		settle repo
+		"$TREEWATCH" disable repo >out
+		must_fail grep -E 'did not answer' out
+		is_state not-running repo
+	done
+	echo "$round rounds"
+}
+
+test_many_at_once_are_as_one() {
+	plain_repo repo
+	cp repo/.git/config before
+	for round in {1..3}; do
+		jobs=()
+		for _ in {1..6}; do
+			enable repo 2>>err &
+			jobs+=($!)
+		done
+		for job in "${jobs[@]}"; do exits 0 wait "$job" || { cat err; return 1; }; done
+		"$TREEWATCH" disable repo
+		same before repo/.git/config
+	done
+	echo "$round rounds"
+}
+
+waits_for_a_lock() {
+	grep -q -e "-> FLOCK .* $1 " /proc/locks
+}
+
+test_changes_are_made_one_after_the_other() {
+	requires flock
+	plain_repo repo
+	git -C repo worktree add -q ../linked
+	cp repo/.git/config before
+	exec 8<repo/.git
+	flock 8
+	"$TREEWATCH" enable --no-untracked-cache repo 8<&- &
+	local first=$!
+	"$TREEWATCH" disable linked 8<&- &
+	local second=$!
+	test_poll 20 waits_for_a_lock "$first"
+	test_poll 20 waits_for_a_lock "$second"
+	same before repo/.git/config
+	exec 8<&-
+	exits 0 wait "$first"
+	exits 0 wait "$second"
+	"$TREEWATCH" disable repo
+	same before repo/.git/config
+}
+
+test_settings_that_cannot_be_written_are_no_riddle() {
+	plain_repo repo
+	give_to_user repo
+	chmod a-w repo/.git
+	exits 5 as_user env HOME="$PWD" "$TREEWATCH" enable --no-untracked-cache repo 2>err
+	grep 'cannot change the setting core.fsmonitor: git says: could not lock .*Permission denied' err ||
+		grep 'cannot change the setting treewatch.enabled: git says: could not lock .*Permission denied' err
+	# Where there is nothing to undo, nothing is written.
+	exits 0 as_user env HOME="$PWD" "$TREEWATCH" disable repo >out
+	grep 'not enabled' out
+	chmod u+w repo/.git
+}
+
+test_what_git_says_to_do_is_passed_on() {
+	test "$(id -u)" = 0 || skip 'needs another user'
+	plain_repo theirs
+	give_to_user theirs
+	exits 4 enable theirs 2>err
+	grep 'dubious ownership' err
+	grep "^  git config --global --add safe.directory $PWD/theirs" err
 }
 
 run_tests "$@"

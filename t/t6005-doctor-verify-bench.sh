@@ -171,4 +171,52 @@ test_bench_has_a_table_a_ratio_and_a_verdict() {
 	exits 2 "$TREEWATCH" bench --runs 0 repo 2>err
 }
 
+test_where_git_does_not_ask_there_is_no_watcher_to_start() {
+	plain_repo repo
+	finds repo core.fsmonitor
+	grep 'note *watcher *not running' out
+	must_fail grep 'treewatch start' out
+}
+
+test_a_git_directory_that_cannot_be_written_is_named() {
+	plain_repo repo
+	"$TREEWATCH" enable --no-untracked-cache repo
+	give_to_user "$PWD"
+	chmod a-w repo/.git
+	exits 1 as_user "$TREEWATCH" doctor repo >out
+	grep 'wrong *effect .*cannot save in the git directory' out
+	grep "^  ls -ld '$PWD/repo/.git'" out
+	as_user "$TREEWATCH" stop repo
+	chmod u+w repo/.git
+}
+
+# unread COMMAND...: with a pipe for stdout that nobody reads any more.
+unread() {
+	rm -f pipe
+	mkfifo pipe
+	# Held open for reading until it is open for writing.
+	exec 7<>pipe
+	exec 8>pipe
+	exec 7<&-
+	local code=0
+	"$@" >&8 || code=$?
+	exec 8>&-
+	return "$code"
+}
+
+test_the_exit_code_is_the_same_when_nobody_reads() {
+	plain_repo repo
+	exits 1 unread "$TREEWATCH" doctor repo
+	exits 1 unread "$TREEWATCH" doctor --json repo
+	exits 3 unread "$TREEWATCH" status repo
+	exits 3 unread "$TREEWATCH" status --json repo
+	make_liar
+	git -C repo config core.fsmonitor "$PWD/liar/treewatch"
+	settle repo
+	echo more >>repo/file
+	exits 1 unread "$TREEWATCH" verify repo
+	# Nobody waits for more.
+	exits 1 unread "$TREEWATCH" verify --repeat 0 --interval 0 repo
+}
+
 run_tests "$@"

@@ -60,7 +60,7 @@ test_trouble_is_in_the_trace() {
 	"$TREEWATCH" start repo
 	kill -STOP "$(field pid repo)"
 	TREEWATCH_TIMEOUT_MS=100 TREEWATCH_TRACE=1 hook 2 x repo >answer 2>err
-	grep 'no answer: Silent' err
+	grep 'no answer: the watcher does not answer' err
 	grep 'socket was taken away' err
 	grep 'look at everything' err
 }

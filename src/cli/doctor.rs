@@ -85,16 +85,17 @@ pub fn run(dir: Option<&Path>, as_json: bool) -> Outcome {
     findings.extend(doctor_git::look(&worktree)?);
     progress.now("asking the watcher");
     let state = state::of(&worktree);
-    findings.extend(of_watcher(&worktree, &state));
+    let enabled = doctor_git::is_enabled(&worktree)?;
+    findings.extend(of_watcher(&worktree, &state, enabled));
     findings.extend(of_files(&worktree, &state));
     progress.now("counting watches");
     findings.extend(of_limits(&state, &kernel::used()));
     drop(progress);
-    if as_json {
-        out::print_json(&Value::Array(findings.iter().map(as_value).collect()))?;
+    out::or_nobody_reads(if as_json {
+        out::print_json(&Value::Array(findings.iter().map(as_value).collect()))
     } else {
-        out::print(&text(&worktree.top, &findings))?;
-    }
+        out::print(&text(&worktree.top, &findings))
+    })?;
     let wrong = findings.iter().any(|f| f.verdict == Verdict::Wrong);
     Ok(if wrong { exit::NO } else { exit::OK })
 }
@@ -110,8 +111,8 @@ fn program() -> Finding {
     )
 }
 
-/// What the watcher says of itself, and whether it answers.
-fn of_watcher(worktree: &Worktree, state: &Value) -> Vec<Finding> {
+/// What the watcher says of itself, and whether it answers. `enabled`: git asks it.
+fn of_watcher(worktree: &Worktree, state: &Value, enabled: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let reason = state["reason"]
         .as_str()
@@ -130,6 +131,8 @@ fn of_watcher(worktree: &Worktree, state: &Value) -> Vec<Finding> {
             ),
         ),
         Some("crawling") => Finding::known("watcher", "still walking the tree for the first time"),
+        // Nothing to start while git does not ask.
+        Some("not-running") if !enabled => Finding::known("watcher", "not running"),
         Some("not-running") => Finding::wrong(
             "watcher",
             match state["reason"].as_str() {

@@ -44,6 +44,12 @@ pub fn look(worktree: &Worktree) -> Result<Vec<Finding>, Problem> {
     Ok(findings)
 }
 
+/// Whether git is to ask a treewatch here, be it one that works or not.
+pub fn is_enabled(worktree: &Worktree) -> Result<bool, Problem> {
+    let value = Settings::of(Some(worktree)).effective("core.fsmonitor")?;
+    Ok(value.is_some_and(|found| whose(&found.value) == Whose::Ours))
+}
+
 fn version(worktree: &Worktree) -> Result<Finding, Problem> {
     let mut git = worktree.git();
     git.arg("version");
@@ -229,14 +235,24 @@ fn bits(worktree: &Worktree) -> Result<Finding, Problem> {
         show::count(lower),
         show::counted(all, "file", "files")
     );
-    Ok(if all > 0 && lower == 0 {
+    let writable = nix::unistd::access(&worktree.git_dir, nix::unistd::AccessFlags::W_OK);
+    Ok(if all == 0 || lower > 0 {
+        Finding::well("effect", found)
+    } else if let Err(error) = writable {
+        Finding::wrong(
+            "effect",
+            format!(
+                "{found}: it cannot save in the git directory what it is told ({})",
+                error.desc()
+            ),
+            format!("ls -ld '{}'", worktree.git_dir.display()),
+        )
+    } else {
         Finding::wrong(
             "effect",
             format!("{found}: it looks at everything all the same"),
             "GIT_TRACE_FSMONITOR=1 git status",
         )
-    } else {
-        Finding::well("effect", found)
     })
 }
 

@@ -12,7 +12,7 @@ use super::progress::Progress;
 use super::settings::{Scope, Settings};
 use super::stop::{Stopped, stop};
 use super::worktree::Worktree;
-use super::{exit, out};
+use super::{exit, out, process};
 use crate::watcher::remote;
 
 /// Which settings were made, in `treewatch.enabled`.
@@ -58,6 +58,9 @@ pub fn enable(arguments: &Arguments, untracked_cache: bool) -> Outcome {
         must_be_of_use(worktree)?;
     }
     let settings = Settings::of(worktree.as_ref());
+    let waiting = Progress::begin("waiting for another treewatch that changes the settings");
+    let _lock = settings.lock(scope);
+    drop(waiting);
     let value = hook_value::value_for(&hook_value::own_path()?);
     may_replace(&settings, scope, arguments.force)?;
 
@@ -95,6 +98,9 @@ pub fn enable(arguments: &Arguments, untracked_cache: bool) -> Outcome {
 pub fn disable(arguments: &Arguments) -> Outcome {
     let (worktree, scope) = target(arguments)?;
     let settings = Settings::of(worktree.as_ref());
+    let waiting = Progress::begin("waiting for another treewatch that changes the settings");
+    let _lock = settings.lock(scope);
+    drop(waiting);
     let mut report = String::new();
     let enabled = settings.all(scope, ENABLED)?;
     let words = enabled
@@ -106,7 +112,9 @@ pub fn disable(arguments: &Arguments) -> Outcome {
             put_back(&settings, scope, kept, arguments.force, &mut report)?;
         }
     }
-    settings.put(scope, ENABLED, &[])?;
+    if !enabled.is_empty() {
+        settings.put(scope, ENABLED, &[])?;
+    }
     // One that somebody wrote there by hand.
     let by_hand = |value: &OsString| hook_value::whose(value) == Whose::Ours;
     if words.is_empty()
@@ -133,7 +141,13 @@ pub fn disable(arguments: &Arguments) -> Outcome {
             report.push_str(&stopped.words(&worktree.top));
         }
     }
-    if report.is_empty() {
+    let changed = !report.is_empty();
+    if changed && scope == Scope::Global && !process::all().is_empty() {
+        report.push_str(
+            "watchers that run already end when nobody has asked for long; to end them now: treewatch stop --all\n",
+        );
+    }
+    if !changed {
         report.push_str(&format!(
             "treewatch is not enabled {}\n",
             where_to(&worktree, scope)
@@ -220,7 +234,9 @@ fn keep_and_set(
         .map(str::to_owned)
         .collect();
     if !words.iter().any(|word| word == kept.word) {
-        settings.put(scope, kept.saved, &before)?;
+        if !before.is_empty() || !settings.all(scope, kept.saved)?.is_empty() {
+            settings.put(scope, kept.saved, &before)?;
+        }
         words.push(kept.word.to_owned());
         settings.put(scope, ENABLED, &[words.join(" ").into()])?;
     }
@@ -264,6 +280,9 @@ fn put_back(
             "{}: left alone, somebody has changed it since\n",
             kept.key
         ));
+    }
+    if saved.is_empty() {
+        return Ok(());
     }
     settings.put(scope, kept.saved, &[])
 }

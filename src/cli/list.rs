@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::answer::quoted;
 use super::problem::Outcome;
 use super::process::{self, Running};
 use super::{exit, out, show, state, status, watcher};
@@ -45,7 +46,8 @@ fn table(states: &[Value]) -> String {
             shown("directories", &show::count),
             shown("rss_bytes", &show::bytes),
             shown("uptime_s", &show::span),
-            state["root"].as_str().unwrap_or("?").to_owned(),
+            String::from_utf8_lossy(&quoted(state["root"].as_str().unwrap_or("?").as_bytes()))
+                .into_owned(),
         ]);
     }
     let text = show::table(&rows, &[0, 2, 3]);
@@ -61,11 +63,12 @@ mod tests {
     fn watchers_that_say_nothing_have_a_row_too() {
         let states = [
             state::whole(json!({"state": "watching", "pid": 7, "root": "/a", "directories": 1200})),
-            state::whole(json!({"state": "degraded", "pid": 12, "root": "/b"})),
+            state::whole(json!({"state": "degraded", "pid": 12, "root": "/b\nc"})),
         ];
         let text = table(&states);
         let text = anstream::adapter::strip_str(&text).to_string();
         assert!(text.contains("  7  watching            1,200"), "{text}");
         assert!(text.contains(" 12  not watching"), "{text}");
+        assert!(text.ends_with("  \"/b\\nc\"\n"), "{text}");
     }
 }

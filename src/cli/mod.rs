@@ -60,7 +60,7 @@ use problem::{Outcome, Problem};
 )]
 struct Arguments {
     /// Print short help
-    #[arg(short, long, global = true, action = ArgAction::HelpShort)]
+    #[arg(short, long, global = true, action = ArgAction::HelpShort, display_order = 900)]
     help: Option<bool>,
     #[command(subcommand)]
     command: Command,

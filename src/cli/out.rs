@@ -39,6 +39,16 @@ pub fn print_json(value: &serde_json::Value) -> io::Result<()> {
     print_bytes(format!("{value:#}\n").as_bytes())
 }
 
+/// What became of printing, where the exit code is an answer as well: it counts also for who
+/// reads no more (`treewatch doctor | grep -q`). Returns whether somebody still reads.
+pub fn or_nobody_reads(printed: io::Result<()>) -> io::Result<bool> {
+    match printed {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Whether nobody reads standard output any more.
 pub fn is_closed() -> bool {
     let stdout = io::stdout();

@@ -1,7 +1,9 @@
 //! git's configuration, read and written through git.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::problem::Problem;
@@ -46,6 +48,19 @@ impl<'a> Settings<'a> {
         Self { worktree }
     }
 
+    /// Waits for whoever else changes these settings by a command of ours, and keeps others
+    /// from it as long as what is returned lives. `None` where no lock can be had: git's own,
+    /// for each single change, has to do then.
+    pub fn lock(&self, scope: Scope) -> Option<File> {
+        let dir = match (scope, self.worktree) {
+            (Scope::Local, Some(worktree)) => worktree.common_dir()?,
+            _ => PathBuf::from(std::env::var_os("HOME")?),
+        };
+        let dir = File::open(dir).ok()?;
+        dir.lock().ok()?;
+        Some(dir)
+    }
+
     fn git(&self) -> Command {
         let mut git = match self.worktree {
             Some(worktree) => worktree.git(),
@@ -63,7 +78,7 @@ impl<'a> Settings<'a> {
     pub fn effective(&self, key: &str) -> Result<Option<Effective>, Problem> {
         let mut git = self.git();
         git.args(["--null", "--show-scope", "--get", key]);
-        let Some(output) = run(git, key, &[1])? else {
+        let Some(output) = run(git, ("read", key), &[1])? else {
             return Ok(None);
         };
         let mut parts = output.split(|&byte| byte == 0);
@@ -90,7 +105,7 @@ impl<'a> Settings<'a> {
         let mut git = self.git();
         git.arg(format!("--{}", scope.name()));
         git.args(["--null", "--get-all", key]);
-        let Some(output) = run(git, key, &[1])? else {
+        let Some(output) = run(git, ("read", key), &[1])? else {
             return Ok(Vec::new());
         };
         let output = output.strip_suffix(b"\0").unwrap_or(&output);
@@ -108,28 +123,31 @@ impl<'a> Settings<'a> {
             let mut git = self.git();
             git.args([&*option, "--unset-all", key]);
             // 5: there was none.
-            return run(git, key, &[5]).map(|_| ());
+            return run(git, ("change", key), &[5]).map(|_| ());
         };
         let mut git = self.git();
         git.args([&*option, "--replace-all", key]).arg(first);
-        run(git, key, &[])?;
+        run(git, ("change", key), &[])?;
         for value in rest {
             let mut git = self.git();
             git.args([&*option, "--add", key]).arg(value);
-            run(git, key, &[])?;
+            run(git, ("change", key), &[])?;
         }
         Ok(())
     }
 }
 
 /// What git prints; `None` if it ends with one of the codes that mean "there is none".
-fn run(mut git: Command, key: &str, none: &[i32]) -> Result<Option<Vec<u8>>, Problem> {
+/// `what`: read or change, and which setting.
+fn run(mut git: Command, what: (&str, &str), none: &[i32]) -> Result<Option<Vec<u8>>, Problem> {
     let output = git.output().map_err(|error| no_git(&error))?;
     match output.status.code() {
         Some(0) => Ok(Some(output.stdout)),
         Some(code) if none.contains(&code) => Ok(None),
         _ => Err(Problem::new(format_args!(
-            "cannot read or write the setting {key}: git says: {}",
+            "cannot {} the setting {}: git says: {}",
+            what.0,
+            what.1,
             last_words(&output)
         ))),
     }

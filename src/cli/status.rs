@@ -14,12 +14,12 @@ use super::{exit, kernel, out, state};
 pub fn run(dir: Option<&Path>, json: bool) -> Outcome {
     let worktree = Worktree::enter(dir)?;
     let state = state::of(&worktree);
-    if json {
-        out::print_json(&state)?;
+    out::or_nobody_reads(if json {
+        out::print_json(&state)
     } else {
         let limit = kernel::watches().map(|limit| limit.value);
-        out::print(&screen(&state, limit, now()))?;
-    }
+        out::print(&screen(&state, limit, now()))
+    })?;
     Ok(code(&state))
 }
 

@@ -41,6 +41,9 @@ pub enum Stopped {
     Nothing,
     /// This process, which ended when asked.
     Asked(i32),
+    /// This process, which was ending by itself already: its settings have changed, or its
+    /// socket is gone.
+    Itself(i32),
     /// This process, which had to be made to.
     Forced(i32),
 }
@@ -52,6 +55,9 @@ impl Stopped {
         match self {
             Self::Nothing => format!("no watcher is running for {top}\n"),
             Self::Asked(pid) => format!("stopped the watcher of {top} (process {pid})\n"),
+            Self::Itself(pid) => {
+                format!("the watcher of {top} (process {pid}) has ended by itself\n")
+            }
             Self::Forced(pid) => {
                 format!("stopped the watcher of {top} (process {pid}), which did not answer\n")
             }
@@ -184,6 +190,15 @@ fn hung_up(socket: &OwnedFd) -> bool {
 /// Ends one watcher.
 fn end(target: Target, top: &Path) -> Result<Stopped, Problem> {
     let pid = target.process.as_ref().map_or(0, Process::pid);
+    // Where there is a process and no connection, as a rule it has just closed its socket and
+    // is ending. It gets the time in which one that is asked has to answer.
+    if target.socket.is_none()
+        && let Some(process) = &target.process
+        && process.ends_within(client::DEADLINE)
+    {
+        tidy(&target.locks);
+        return Ok(Stopped::Itself(pid));
+    }
     let agreed = target.socket.is_some_and(|socket| {
         client::ask(&socket, &Whereabouts::any(), Kind::Stop, b"")
             .and_then(|()| client::answer(&socket, client::DEADLINE))

@@ -11,13 +11,11 @@ use std::time::Duration;
 
 use super::answer::quoted;
 use super::git_view::{IndexCopy, Untracked, quiet_git, records, run as run_git, skippable};
-use super::hook_value::{Whose, whose};
 use super::problem::{Outcome, Problem};
 use super::progress::Progress;
-use super::settings::Settings;
 use super::show::{self, Tone, toned};
 use super::worktree::Worktree;
-use super::{exit, out};
+use super::{doctor_git, exit, out};
 
 /// So often a look is taken again when files change meanwhile.
 const TRIES: u32 = 5;
@@ -38,7 +36,8 @@ pub struct Arguments {
 fn interval(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),
-        Err(_) => humantime::parse_duration(text).map_err(|error| error.to_string()),
+        Err(_) => humantime::parse_duration(text)
+            .map_err(|_| "seconds are meant, or a number with s, m or h, such as 5m".to_owned()),
     }
 }
 
@@ -62,12 +61,12 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let (mut done, mut code) = (0, exit::OK);
     loop {
         let compared = compare(&worktree)?;
-        out::print(&text(&compared))?;
         if !compared.differences.is_empty() {
             code = exit::NO;
         }
+        let read = out::or_nobody_reads(out::print(&text(&compared)))?;
         done += 1;
-        if done == arguments.repeat {
+        if done == arguments.repeat || !read {
             return Ok(code);
         }
         std::thread::sleep(arguments.interval);
@@ -75,8 +74,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
 }
 
 fn must_be_enabled(worktree: &Worktree) -> Result<(), Problem> {
-    let value = Settings::of(Some(worktree)).effective("core.fsmonitor")?;
-    if value.is_some_and(|found| whose(&found.value) == Whose::Ours) {
+    if doctor_git::is_enabled(worktree)? {
         return Ok(());
     }
     Err(Problem::new(format_args!(
@@ -258,6 +256,6 @@ mod tests {
     fn intervals_are_seconds_or_have_a_unit() {
         assert_eq!(interval("90"), Ok(Duration::from_secs(90)));
         assert_eq!(interval("5m"), Ok(Duration::from_secs(300)));
-        assert!(interval("soon").is_err());
+        assert!(interval("soon").is_err_and(|why| why.contains("such as 5m")));
     }
 }

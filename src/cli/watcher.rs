@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::client::{self, Failure};
 use crate::repo::Whereabouts;
 use crate::start::NotStarted;
-use crate::wire::{Kind, PROTOCOL};
+use crate::wire::Kind;
 
 use super::worktree::user;
 
@@ -34,40 +34,24 @@ pub fn parse(answer: &[u8]) -> Result<Value, Failure> {
     serde_json::from_slice(answer).map_err(|error| Failure::Broken(error.into()))
 }
 
-/// A failure in words, as the end of a sentence: "the watcher ...".
+/// A failure in words, as the end of a sentence; a user has a name in it.
 pub fn words(failure: &Failure) -> String {
     match failure {
-        Failure::Nobody => "no watcher is running".to_owned(),
-        Failure::Silent => "the watcher does not answer".to_owned(),
-        Failure::Protocol(theirs) => {
-            format!("the watcher speaks protocol {theirs}, this program {PROTOCOL}")
-        }
-        Failure::Refused(status, why) => {
-            let why = String::from_utf8_lossy(why);
-            format!("the watcher refuses ({status:?}): {why}")
-        }
         Failure::Stranger(uid) => format!("the watcher belongs to {}", user(*uid)),
-        Failure::Broken(error) => format!("cannot speak to the watcher: {error}"),
+        failure => failure.to_string(),
     }
 }
 
 /// Why no watcher was started, in words.
 pub fn not_started(why: &NotStarted) -> String {
     match why {
-        NotStarted::NoWorktree(_) => "there is no worktree".to_owned(),
         NotStarted::NotOwner(uid) => {
             format!(
                 "it belongs to {}, and only the owner has a watcher",
                 user(*uid)
             )
         }
-        NotStarted::NoPlace(error) => {
-            format!(
-                "there is no place for its socket, neither in the git directory nor below /tmp: {error}"
-            )
-        }
-        NotStarted::BackingOff => "the last start failed, and the next is not due yet".to_owned(),
         NotStarted::NotAnswering(failure) => words(failure),
-        NotStarted::NoProcess(error) => format!("its process cannot be started: {error}"),
+        why => why.to_string(),
     }
 }

@@ -30,8 +30,13 @@ impl Worktree {
     pub fn enter(dir: Option<&Path>) -> Result<Self, Problem> {
         let dir = dir.unwrap_or(Path::new("."));
         if let Err(error) = std::fs::metadata(dir) {
+            let why = match error.raw_os_error() {
+                Some(number) => nix::errno::Errno::from_raw(number).desc().to_owned(),
+                None => error.to_string(),
+            };
             return Err(
-                Problem::new(format_args!("{}: {error}", dir.display())).code(exit::NO_WORKTREE)
+                Problem::new(format_args!("no worktree at {}: {why}", dir.display()))
+                    .code(exit::NO_WORKTREE),
             );
         }
         let kind = ask(
@@ -85,6 +90,12 @@ impl Worktree {
                 .env("GIT_WORK_TREE", &self.top);
         }
         git
+    }
+
+    /// The git directory that all linked worktrees share: here the configuration is.
+    pub fn common_dir(&self) -> Option<PathBuf> {
+        let dir = ask(&self.top, &["--git-common-dir"]).ok()?;
+        Some(self.top.join(OsStr::from_bytes(&dir)))
     }
 
     /// Only its owner has a watcher: an error for everybody else.
@@ -152,12 +163,16 @@ fn ask(dir: &Path, what: &[&str]) -> Result<Vec<u8>, Problem> {
         }
         Ok(output) => {
             let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
-            Err(Problem::new(format_args!(
+            let problem = Problem::new(format_args!(
                 "no worktree at {}: git says: {}",
                 shown.display(),
                 last_words(&output)
             ))
-            .code(exit::NO_WORKTREE))
+            .code(exit::NO_WORKTREE);
+            Err(match advice_of(&output) {
+                Some(advice) => problem.advice(advice),
+                None => problem,
+            })
         }
         Err(error) => Err(no_git(&error)),
     }
@@ -169,11 +184,23 @@ pub fn no_git(error: &std::io::Error) -> Problem {
         .advice("Install git, or put the directory it is in into PATH.")
 }
 
-/// What a failed git said, on one line, without its `fatal: `.
+/// What a failed git said, on one line, without its `fatal: ` or `error: `.
 pub fn last_words(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().next().unwrap_or("nothing");
-    line.strip_prefix("fatal: ").unwrap_or(line).to_owned()
+    ["fatal: ", "error: "]
+        .iter()
+        .find_map(|prefix| line.strip_prefix(prefix))
+        .unwrap_or(line)
+        .to_owned()
+}
+
+/// What a failed git said to do about it, if it did: all after the first line.
+fn advice_of(output: &Output) -> Option<String> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let lines = text.lines().skip(1).map(str::trim);
+    let lines: Vec<&str> = lines.filter(|line| !line.is_empty()).collect();
+    (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
 #[cfg(test)]

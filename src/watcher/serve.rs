@@ -358,7 +358,12 @@ impl Server {
                 let directories = self.parts.tracker.state().tree.len();
                 let took = self.crawl_began.elapsed();
                 log.line(format_args!(
-                    "watching {directories} directories (walked in {took:.0?})"
+                    "watching {directories} {} (walked in {took:.0?})",
+                    if directories == 1 {
+                        "directory"
+                    } else {
+                        "directories"
+                    }
                 ));
                 self.recovery.done();
             }
