@@ -31,7 +31,9 @@ const HEADER: usize = 16;
 const QUEUE: usize = 16_384;
 
 /// What is asked of a directory of the tree. `IN_MODIFY` for writers that stay,
-/// `IN_CLOSE_WRITE` for those that write through mmap, which sends nothing else.
+/// `IN_CLOSE_WRITE` for those that write through mmap, which sends nothing else. Not
+/// `IN_EXCL_UNLINK`: who has a file open under a name that was removed may write to it, and
+/// it may have other names.
 fn tree_mask() -> AddWatchFlags {
     AddWatchFlags::IN_CREATE
         | AddWatchFlags::IN_DELETE
@@ -42,7 +44,6 @@ fn tree_mask() -> AddWatchFlags {
         | AddWatchFlags::IN_ATTRIB
         | AddWatchFlags::IN_ONLYDIR
         | AddWatchFlags::IN_DONT_FOLLOW
-        | AddWatchFlags::from_bits_retain(nix::libc::IN_EXCL_UNLINK)
 }
 
 /// What is asked of a directory outside the tree.

@@ -1,8 +1,9 @@
 //! Doing operations.
 //!
-//! One thing is never done: changing a file through a name outside the worktree while it
-//! has another name inside. The kernel tells a watcher of the inside name nothing of
-//! that; it is a limitation the product states, and no test of what it promises.
+//! One thing is never done: changing a file through a name outside the worktree, or through
+//! one that was removed, while it has another name inside. The kernel tells a watcher of
+//! the inside name nothing of that; it is a limitation the product states, and no test of
+//! what it promises.
 
 use crate::ops::{Bytes, Op, text};
 use crate::sandbox::Place;
@@ -242,8 +243,18 @@ fn refused() -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// Let a mapping write and end.
+/// Let a mapping write and end. If the name it was made by is removed (proc(5), on
+/// /proc/pid/maps), it ends and does not write.
 fn finish(child: &mut Child) {
+    let maps = fs::read(format!("/proc/{}/maps", child.id())).unwrap_or_default();
+    let mut shared = maps.split(|&byte| byte == b'\n').filter(|line| {
+        line.split(|&byte| byte == b' ')
+            .nth(1)
+            .is_some_and(|mode| mode.ends_with(b"s"))
+    });
+    if shared.any(|line| line.ends_with(b" (deleted)")) {
+        let _ = child.kill();
+    }
     drop(child.stdin.take());
     let _ = child.wait();
 }

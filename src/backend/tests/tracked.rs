@@ -145,6 +145,22 @@ pub fn a_second_name_of_a_file_is_everything(place: &Place, backend: Box<dyn Bac
     assert_eq!(changes(&mut tracker, &mut at), paths(&["top"]));
 }
 
+pub fn a_file_written_under_a_name_that_was_removed_is_everything(
+    place: &Place,
+    backend: Box<dyn Backend>,
+) {
+    let (mut tracker, mut at) = begin(place, backend);
+    fs::hard_link(place.tree("top"), place.tree("a/second")).unwrap();
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(place.tree("a/second"))
+        .unwrap();
+    fs::remove_file(place.tree("a/second")).unwrap();
+    changes(&mut tracker, &mut at);
+    file.write_all(b"2").unwrap();
+    assert_eq!(changes(&mut tracker, &mut at), None);
+}
+
 pub fn a_renamed_top_goes_on(place: &Place, backend: Box<dyn Backend>) {
     let (mut tracker, mut at) = begin(place, backend);
     let new = place.dir.join("elsewhere");
