@@ -4,6 +4,12 @@
 //! one that was removed, while it has another name inside. The kernel tells a watcher of
 //! the inside name nothing of that; it is a limitation the product states, and no test of
 //! what it promises.
+//!
+//! And while others work in the tree, nobody changes a `.gitignore`. git notes the hash
+//! that the index has for it, if the entry is up to date, and then reads the file for its
+//! patterns (git: dir.c, add_patterns). If it was written in between, the untracked cache
+//! holds listings by the new patterns under the old hash; they count as valid again when
+//! the old file comes back, with any monitor.
 
 use crate::ops::{Bytes, Op, text};
 use crate::sandbox::Place;
@@ -57,6 +63,12 @@ impl<'a> Executor<'a> {
     }
 
     fn attempt(&mut self, op: &Op) -> std::io::Result<()> {
+        if let Op::Write { path, .. } | Op::Unlink { path } | Op::Rename { from: path, .. } = op
+            && self.crowded
+            && path.name() == b".gitignore"
+        {
+            return refused();
+        }
         match op {
             Op::Write { path, text: n } => {
                 self.writable(path)?;
