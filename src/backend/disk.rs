@@ -16,7 +16,7 @@ use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
 use nix::sys::stat::{FileStat, Mode, fstatat, stat};
 use nix::unistd::{AccessFlags, access, chdir};
 
-use super::{EnterError, OnDisk};
+use super::{EnterError, Inode, OnDisk, Time};
 
 /// The top of a worktree, by path and by identity.
 pub struct Disk {
@@ -147,9 +147,13 @@ impl OnDisk for Disk {
                 .is_some_and(|found| is_dir(&found) && found.st_nlink == 2 && is_open(&found))
     }
 
-    fn links(&mut self, path: &[u8]) -> Option<u64> {
+    fn inode(&mut self, path: &[u8]) -> Option<Inode> {
         let found = self.look(path)?;
-        (!is_dir(&found)).then_some(found.st_nlink as u64)
+        Some(Inode {
+            is_dir: is_dir(&found),
+            links: found.st_nlink as u64,
+            changed: Time::from(found.st_ctime) * 1_000_000_000 + Time::from(found.st_ctime_nsec),
+        })
     }
 
     fn searchable(&mut self, path: &[u8]) -> bool {

@@ -34,6 +34,20 @@ mod tests;
 /// a creation.
 pub type WatchId = i32;
 
+/// Nanoseconds since 1970, by the clock that file systems take (CLOCK_REALTIME).
+pub type Time = i128;
+
+/// What is known of a file without its name.
+#[derive(Clone, Copy, Debug)]
+pub struct Inode {
+    /// Whether it is a directory.
+    pub is_dir: bool,
+    /// The number of its names, unless it is a directory.
+    pub links: u64,
+    /// When its content or its attributes changed last (inode(7), ctime).
+    pub changed: Time,
+}
+
 /// What happened to the entry an [`Event`] names, or to the watched directory itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
@@ -142,9 +156,8 @@ pub trait OnDisk {
     /// can be listed and searched. `false` is always a right answer.
     fn leaf(&mut self, path: &[u8]) -> bool;
 
-    /// The number of hard links of something that is not a directory; `None` if nothing
-    /// of that kind is there.
-    fn links(&mut self, path: &[u8]) -> Option<u64>;
+    /// What is at a path, not following a symbolic link; `None` if nothing is.
+    fn inode(&mut self, path: &[u8]) -> Option<Inode>;
 
     /// Whether this process may list the directory and look up names in it.
     fn searchable(&mut self, path: &[u8]) -> bool;

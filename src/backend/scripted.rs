@@ -8,14 +8,16 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
-use super::{Backend, Drained, EnterError, Event, OnDisk, StartError, WatchError, WatchId, What};
+use super::{
+    Backend, Drained, EnterError, Event, Inode, OnDisk, StartError, Time, WatchError, WatchId, What,
+};
 
 mod calls;
 pub mod ops;
 pub mod world;
 
 use ops::Op;
-use world::{Ino, Kind, OPEN, TOP, World};
+use world::{Ino, OPEN, TOP, World};
 
 /// A call of the tracker, for [`Scripted::before`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub enum Look {
     Watch,
     /// [`OnDisk::list`].
     List,
-    /// [`OnDisk::links`].
+    /// [`OnDisk::inode`].
     Links,
     /// [`OnDisk::searchable`].
     Searchable,
@@ -271,14 +273,16 @@ impl OnDisk for Scripted {
                 .all(|(_, link)| !world.inodes[world.links[link].ino].is_dir())
     }
 
-    fn links(&mut self, path: &[u8]) -> Option<u64> {
+    fn inode(&mut self, path: &[u8]) -> Option<Inode> {
         self.chance(Look::Links, path);
         let ino = self.walk(path).ok()?;
         let world = self.world();
-        match world.inodes[ino].kind {
-            Kind::Dir(..) => None,
-            _ => Some(world.inodes[ino].links.into()),
-        }
+        Some(Inode {
+            is_dir: world.inodes[ino].is_dir(),
+            links: world.inodes[ino].links.into(),
+            // There is no clock.
+            changed: Time::MAX,
+        })
     }
 
     fn searchable(&mut self, path: &[u8]) -> bool {

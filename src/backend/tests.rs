@@ -130,6 +130,8 @@ macro_rules! contract {
                 a_file_and_a_directory_take_turns
                 a_second_name_of_a_file_is_everything
                 a_file_written_under_a_name_that_was_removed_is_everything
+                a_file_written_under_a_name_that_is_another_s_now_is_everything
+                a_mode_changed_by_a_name_of_an_instant_is_everything
                 a_renamed_top_goes_on
                 a_removed_top_is_gone
                 an_unreadable_directory_is_named_until_it_can_be_read

@@ -11,9 +11,12 @@
 //! is gone could have been a second name as well, also one that was made since the last
 //! look: to the kernel, making a file and making a link are the same. So that counts as
 //! unsure. The one exception is a file that was made, opened for writing and removed, and
-//! never written to: editors make such files to try a directory out (vim's `4913`). A
-//! write through mmap, which is told by nothing but the closing (inotify(7)), hides behind
-//! this if it goes through a link that is made for it and removed within an instant.
+//! that nothing else is told of: such files are made to try a directory out. A write
+//! through mmap, which is told by nothing but the closing (inotify(7)), hides behind this
+//! if it goes through a link that is made for it and removed within an instant.
+//!
+//! The name may belong to another file by now, while somebody still writes to the one that
+//! had it. Then the file that is found has not changed since before the event.
 //!
 //! A file found to have one name only is remembered until the next answer: it can be
 //! written and removed without a look in between (a database's journal). Whatever link is
@@ -23,6 +26,16 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::tree::NodeId;
+use crate::backend::{Inode, Time};
+
+/// A file can have changed so long before the event that tells of it, in nanoseconds: a
+/// write sets the time when it begins and is told when it is done, and the kernel makes it
+/// wait up to 200 ms where the disk is slow (balance_dirty_pages, MAX_PAUSE).
+const SLACK: Time = 250_000_000;
+
+/// Some file systems know whole seconds only, or two of them at a time (vfat, ext4 with
+/// small inodes).
+const SECOND: Time = 1_000_000_000;
 
 /// So many files of one name are remembered.
 const SINGLES_MAX: usize = 256;
@@ -37,6 +50,10 @@ struct Seen {
     touched: bool,
     /// Its content changed.
     written: bool,
+    /// Its attributes changed.
+    attributes: bool,
+    /// When that was, at the earliest.
+    since: Time,
     /// It was open for writing.
     opened: bool,
     /// It is in `Links::due`.
@@ -54,8 +71,20 @@ struct Seen {
 }
 
 impl Seen {
+    /// Whether what was told of this name may have happened to another file than `found`.
+    fn is_about_another(self, found: Inode) -> bool {
+        let coarse = if found.changed % SECOND == 0 {
+            2 * SECOND
+        } else {
+            SLACK
+        };
+        (self.written || self.attributes) && found.changed < self.since.saturating_sub(coarse)
+    }
+
     fn could_hide_a_name(self) -> bool {
-        self.touched && !self.single && !(self.created && self.opened && !self.written)
+        self.touched
+            && !self.single
+            && !(self.created && self.opened && !self.written && !self.attributes)
     }
 }
 
@@ -66,6 +95,8 @@ pub struct Links {
     /// Those to look at; some may have gone from `seen` since.
     due: Vec<Key>,
     in_flight: HashMap<u32, Seen>,
+    /// What is told now happened after this.
+    now_since: Time,
     /// The cookie of the last file that left.
     last_left: u32,
     /// One that was looked at has to be looked at again: that look told nothing.
@@ -82,6 +113,11 @@ impl Links {
         seen.single = false;
     }
 
+    /// What is told from now on happened after `time`.
+    pub fn happened_after(&mut self, time: Time) {
+        self.now_since = time;
+    }
+
     /// The file's content changed.
     pub fn written(&mut self, dir: NodeId, name: &[u8]) {
         self.changed(dir, name).written = true;
@@ -94,11 +130,15 @@ impl Links {
 
     /// The file's attributes changed.
     pub fn touched(&mut self, dir: NodeId, name: &[u8]) {
-        self.changed(dir, name);
+        self.changed(dir, name).attributes = true;
     }
 
     fn changed(&mut self, dir: NodeId, name: &[u8]) -> &mut Seen {
+        let since = self.now_since;
         let seen = self.look_at(dir, name);
+        if !seen.touched {
+            seen.since = since;
+        }
         seen.touched = true;
         seen.doubtful = false;
         seen
@@ -187,9 +227,9 @@ impl Links {
         !self.unsure && !self.pressing
     }
 
-    /// Looks at each file that was made or written: `count` gives its number of links,
-    /// `None` if it is not there. `true` if a path may have changed that no event named.
-    pub fn check(&mut self, count: &mut dyn FnMut(NodeId, &[u8]) -> Option<u64>) -> bool {
+    /// Looks at each file that was made or written: `find` gives its inode, `None` if it
+    /// is not there. `true` if a path may have changed that no event named.
+    pub fn check(&mut self, find: &mut dyn FnMut(NodeId, &[u8]) -> Option<Inode>) -> bool {
         self.pressing = false;
         let mut unsure = std::mem::take(&mut self.unsure);
         for seen in self.in_flight.values_mut() {
@@ -201,10 +241,11 @@ impl Links {
             };
             seen.due = false;
             seen.old = true;
-            let links = count(key.0, &key.1);
-            seen.absent = links.is_none() && !seen.doubtful && seen.touched;
-            seen.alone = links == Some(1) && !seen.doubtful;
-            if links.is_some_and(|links| links > 1) && seen.touched {
+            let found = find(key.0, &key.1);
+            seen.absent = found.is_none() && !seen.doubtful && seen.touched;
+            seen.alone = found.is_some_and(|found| found.links == 1) && !seen.doubtful;
+            let elsewhere = |found: Inode| found.links > 1 || seen.is_about_another(found);
+            if found.is_some_and(elsewhere) && seen.touched {
                 unsure = true;
                 self.seen.remove(&key);
             }
@@ -266,8 +307,16 @@ impl Links {
 mod tests {
     use super::*;
 
+    fn inode(links: u64) -> Inode {
+        Inode {
+            is_dir: false,
+            links,
+            changed: Time::MAX,
+        }
+    }
+
     fn look(links: &mut Links, count: Option<u64>) -> bool {
-        links.check(&mut |_, _| count)
+        links.check(&mut |_, _| count.map(inode))
     }
 
     fn check(links: &mut Links, count: Option<u64>) -> bool {
@@ -282,10 +331,38 @@ mod tests {
         let mut looked = Vec::new();
         assert!(!links.check(&mut |_, name| {
             looked.push(name.to_vec());
-            Some(1)
+            Some(inode(1))
         }));
         assert_eq!(looked, [b"made".to_vec(), b"written".to_vec()]);
         assert!(links.is_empty());
+    }
+
+    #[test]
+    fn a_file_that_has_not_changed_was_not_written() {
+        let found = |changed| {
+            Some(Inode {
+                changed,
+                ..inode(1)
+            })
+        };
+        let mut links = Links::default();
+        links.happened_after(10 * SECOND);
+        links.written(1, b"f");
+        assert!(!links.check(&mut |_, _| found(10 * SECOND - 1)));
+        // It is looked at once more, after more was read.
+        links.happened_after(20 * SECOND);
+        links.look_again();
+        assert!(!links.check(&mut |_, _| found(10 * SECOND - 1)));
+        assert!(!links.settle(|_| true));
+        links.closed(1, b"f");
+        assert!(!links.check(&mut |_, _| found(10 * SECOND - 1)));
+        links.written(1, b"f");
+        assert!(links.check(&mut |_, _| found(10 * SECOND - 1)));
+        links.touched(1, b"f");
+        assert!(links.check(&mut |_, _| found(19 * SECOND + 1)));
+        // It may be just now, on a coarse clock.
+        links.touched(1, b"f");
+        assert!(!links.check(&mut |_, _| found(18 * SECOND)));
     }
 
     #[test]
@@ -341,7 +418,7 @@ mod tests {
         let mut looked = Vec::new();
         assert!(!links.check(&mut |_, name| {
             looked.push(name.to_vec());
-            (name == b"f").then_some(1)
+            (name == b"f").then(|| inode(1))
         }));
         assert!(looked.contains(&b"f".to_vec()));
         assert!(!links.settle(|_| true));
@@ -370,10 +447,14 @@ mod tests {
     fn a_new_file_that_vanished_is_unsure_only_if_it_was_written() {
         let mut links = Links::default();
         links.created(1, b"4913");
-        links.touched(1, b"4913");
         links.closed(1, b"4913");
         links.deleted(1, b"4913");
         assert!(!check(&mut links, None));
+        links.created(1, b"link");
+        links.touched(1, b"link");
+        links.closed(1, b"link");
+        links.deleted(1, b"link");
+        assert!(check(&mut links, None));
         links.created(1, b"link");
         links.written(1, b"link");
         links.deleted(1, b"link");
@@ -398,7 +479,7 @@ mod tests {
         let mut looked = Vec::new();
         assert!(links.check(&mut |dir, name| {
             looked.push((dir, name.to_vec()));
-            (dir == 2).then_some(2)
+            (dir == 2).then(|| inode(2))
         }));
         // And it may have been exchanged with another, which then left.
         assert_eq!(looked, [(1, b"f".to_vec()), (2, b"g".to_vec())]);

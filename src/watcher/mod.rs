@@ -18,6 +18,7 @@ pub mod links;
 pub mod log;
 pub mod mounts;
 pub mod recovery;
+mod refused;
 pub mod remote;
 pub mod report;
 pub mod serve;

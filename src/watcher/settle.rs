@@ -13,9 +13,9 @@
 
 use std::time::Instant;
 
-use crate::backend::{Backend, WatchError};
+use crate::backend::{Backend, Inode, WatchError};
 
-use super::state::{Doubt, Listing, Place};
+use super::state::{Doubt, Listing, NOTHING, Place};
 use super::tracker::Tracker;
 use super::tree::{NodeId, TOP};
 
@@ -24,13 +24,6 @@ const LOOKS: u32 = 16;
 
 /// A directory found in so many places in one go is not being renamed: it is mounted twice.
 const FINDS_MAX: u32 = 64;
-
-/// Named in place of the entries of a directory that has none. It came here since the
-/// last answer, or was another then, and what it held in between may have come and gone
-/// before it was watched, but not before git listed it. git lists a directory anew only
-/// if something directly in it is named (git: dir.c, invalidate_one_component), whether
-/// that is there or not.
-pub(super) const NOTHING: &[u8] = b".treewatch";
 
 /// How far a round of looking came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +183,7 @@ impl<B: Backend> Tracker<B> {
                 if let Some(node) = current {
                     self.state.detach(node, doubt.moved);
                 }
-                let node = self.state.tree.add(parent, name);
+                let node = self.state.add(parent, name);
                 self.state.tree.set_watch(node, id);
                 // While nothing is recorded, only subdirectories are of interest.
                 if self.state.recording || !self.backend.disk().leaf(path) {
@@ -250,7 +243,7 @@ impl<B: Backend> Tracker<B> {
                 if let Some(node) = current {
                     self.state.detach(node, true);
                 }
-                self.state.tree.add(parent, name)
+                self.state.add(parent, name)
             }
         };
         self.note_access(node, false);
@@ -420,15 +413,16 @@ impl<B: Backend> Tracker<B> {
             if !tree.is_alive(dir) || !tree.path(dir, &mut path) {
                 return None;
             }
-            if tree.child(dir, name).is_some() {
-                // A directory after all: not every backend knows when it tells.
-                return Some(1);
-            }
             if !path.is_empty() {
                 path.push(b'/');
             }
             path.extend_from_slice(name);
-            backend.disk().links(&path)
+            let found = backend.disk().inode(&path)?;
+            if !found.is_dir {
+                return Some(found);
+            }
+            // A directory after all: not every backend knows when it tells.
+            tree.child(dir, name).map(|_| Inode { links: 1, ..found })
         });
         if unsure {
             self.state.journal.record_everything();
@@ -466,6 +460,7 @@ impl<B: Backend> Tracker<B> {
             state.journal.record_everything();
         }
         state.nested.retain(|&node| state.tree.is_alive(node));
+        state.refused.retain(|&node| state.tree.is_alive(node));
         self.finds.clear();
         if state.links.settle(|node| state.tree.is_alive(node)) {
             state.journal.record_everything();

@@ -15,12 +15,20 @@ use hashlink::LinkedHashMap;
 
 use super::journal::Journal;
 use super::links::Links;
+use super::refused::is_refused;
 use super::tree::{NodeId, TOP, Tree};
 use crate::backend::{Event, WatchId, What};
 
 /// More renamed directories than this at once are recorded as "everything": following
 /// every event under each of them would cost more than git's own scan.
 const ALIASES_MAX: usize = 256;
+
+/// Named in place of the entries of a directory that has none. It came here since the
+/// last answer, or was another then, and what it held in between may have come and gone
+/// before it was watched, but not before git listed it. git lists a directory anew only
+/// if something directly in it is named (git: dir.c, invalidate_one_component), whether
+/// that is there or not.
+pub const NOTHING: &[u8] = b".treewatch";
 
 /// A place to look at: a directory and a name in it.
 pub type Place = (NodeId, Box<[u8]>);
@@ -93,6 +101,8 @@ pub struct State {
     pub blind: HashSet<NodeId>,
     /// Directories that hold a repository of their own, as far as they were listed.
     pub nested: HashSet<NodeId>,
+    /// Directories that came under a name git takes no word about.
+    pub refused: HashSet<NodeId>,
     /// Files to look at.
     pub links: Links,
     /// Watches outside the tree.
@@ -123,6 +133,7 @@ impl State {
             missing: Vec::new(),
             blind: HashSet::new(),
             nested: HashSet::new(),
+            refused: HashSet::new(),
             links: Links::default(),
             guards: Vec::new(),
             suspicious: false,
@@ -300,6 +311,9 @@ impl State {
         if !self.recording {
             return;
         }
+        if name != b".git" && is_refused(name) {
+            self.record(node, NOTHING);
+        }
         let mut path = std::mem::take(&mut self.path);
         path.clear();
         if self.tree.path(node, &mut path) {
@@ -355,6 +369,28 @@ impl State {
         entry.attributes |= doubt.attributes;
     }
 
+    /// Adds a new directory.
+    pub fn add(&mut self, parent: NodeId, name: &[u8]) -> NodeId {
+        let node = self.tree.add(parent, name);
+        self.note_name(node);
+        node
+    }
+
+    fn note_name(&mut self, node: NodeId) {
+        let name = self.tree.name(node);
+        if name != b".git" && is_refused(name) {
+            self.refused.insert(node);
+        }
+    }
+
+    /// Whether there are directories in the tree in which nothing can be named to git.
+    pub fn has_refused(&self) -> bool {
+        self.refused.iter().any(|&node| {
+            let name = self.tree.name(node);
+            self.tree.is_alive(node) && name != b".git" && is_refused(name)
+        })
+    }
+
     /// Takes a directory out of its place: it is missing until it is found elsewhere. Its
     /// present paths stay on as aliases.
     pub fn detach(&mut self, node: NodeId, moved: bool) {
@@ -403,6 +439,7 @@ impl State {
         // What happened in a git directory since it is no longer one was passed over.
         let fresh = self.tree.name(node) == b".git";
         self.tree.attach(node, parent, name);
+        self.note_name(node);
         for (place, doubt) in std::mem::take(&mut self.parked) {
             self.doubt(place.0, &place.1, doubt);
         }

@@ -11,10 +11,10 @@ use std::time::Instant;
 use hashbrown::HashMap;
 
 use super::journal::{Journal, Limits, Since};
-use super::settle::{Looked, NOTHING, Names};
-use super::state::{Listing, State};
+use super::settle::{Looked, Names};
+use super::state::{Listing, NOTHING, State};
 use super::tree::{NodeId, TOP};
-use crate::backend::{Backend, Drained, EnterError, StartError, WatchError};
+use crate::backend::{Backend, Drained, EnterError, StartError, Time, WatchError};
 
 /// What a tracker is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,8 @@ pub struct Tracker<B> {
     instance: String,
     limits: Limits,
     guards: Vec<Vec<u8>>,
+    /// When the queue was last begun to be read to its end.
+    read_at: Time,
     resyncs: u64,
     fruitless: u32,
     last_resync: Option<&'static str>,
@@ -109,6 +111,7 @@ impl<B: Backend> Tracker<B> {
             instance: String::new(),
             limits,
             guards: Vec::new(),
+            read_at: Time::MIN,
             resyncs: 0,
             fruitless: 0,
             last_resync: None,
@@ -201,6 +204,8 @@ impl<B: Backend> Tracker<B> {
             let quiet = self.state.is_quiet();
             let state = &mut self.state;
             state.begin_reading();
+            state.links.happened_after(self.read_at);
+            let begun = now();
             let mut drained = self.backend.gather(&mut |event| state.take(event));
             if drained == Drained::Some && quiet && state.is_quiet() {
                 // Whether this is all matters only now.
@@ -208,6 +213,9 @@ impl<B: Backend> Tracker<B> {
                     return Pumped::Idle;
                 }
                 drained = self.backend.drain(&mut |event| state.take(event));
+            }
+            if drained == Drained::Complete {
+                self.read_at = begun;
             }
             if drained == Drained::Lost {
                 self.lose(self.backend.why_lost());
@@ -321,7 +329,7 @@ impl<B: Backend> Tracker<B> {
 
     /// What changed since `place`, a place in the journal of the present instance.
     pub fn since(&self, place: u64) -> Changes<'_> {
-        if self.state.blind.contains(&TOP) {
+        if self.state.blind.contains(&TOP) || self.state.has_refused() {
             return Changes::Everything;
         }
         let (changed, listings) = match self.state.journal.since(place) {
@@ -420,6 +428,12 @@ impl<B: Backend> Tracker<B> {
     pub fn resyncs(&self) -> (u64, Option<&'static str>) {
         (self.resyncs, self.last_resync)
     }
+}
+
+/// The clock that file systems take.
+fn now() -> Time {
+    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since_1970.map_or(Time::MIN, |time| time.as_nanos() as Time)
 }
 
 /// An id nobody has had: 16 hexadecimal digits.

@@ -161,6 +161,46 @@ pub fn a_file_written_under_a_name_that_was_removed_is_everything(
     assert_eq!(changes(&mut tracker, &mut at), None);
 }
 
+pub fn a_file_written_under_a_name_that_is_another_s_now_is_everything(
+    place: &Place,
+    backend: Box<dyn Backend>,
+) {
+    let (mut tracker, mut at) = begin(place, backend);
+    fs::hard_link(place.tree("top"), place.tree("a/second")).unwrap();
+    let mut file = fs::OpenOptions::new()
+        .append(true)
+        .open(place.tree("a/second"))
+        .unwrap();
+    fs::write(place.tree("other"), "other").unwrap();
+    fs::rename(place.tree("other"), place.tree("a/second")).unwrap();
+    // Until the time of the rename can be told from the time of what follows.
+    let renamed = Instant::now();
+    while renamed.elapsed() < Duration::from_millis(400) {
+        changes(&mut tracker, &mut at);
+    }
+    file.write_all(b"2").unwrap();
+    assert_eq!(changes(&mut tracker, &mut at), None);
+    fs::write(place.tree("a/second"), "x").unwrap();
+    assert_eq!(changes(&mut tracker, &mut at), paths(&["a/second"]));
+}
+
+pub fn a_mode_changed_by_a_name_of_an_instant_is_everything(
+    place: &Place,
+    backend: Box<dyn Backend>,
+) {
+    let (mut tracker, mut at) = begin(place, backend);
+    fs::hard_link(place.tree("top"), place.tree("a/second")).unwrap();
+    let file = fs::OpenOptions::new()
+        .append(true)
+        .open(place.tree("a/second"))
+        .unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o755))
+        .unwrap();
+    drop(file);
+    fs::remove_file(place.tree("a/second")).unwrap();
+    assert_eq!(changes(&mut tracker, &mut at), None);
+}
+
 pub fn a_renamed_top_goes_on(place: &Place, backend: Box<dyn Backend>) {
     let (mut tracker, mut at) = begin(place, backend);
     let new = place.dir.join("elsewhere");
