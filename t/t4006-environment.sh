@@ -118,6 +118,29 @@ nowhere() {
 	test -z "$(our_processes)"
 }
 
+# Its content changes by a name that nobody watches.
+test_a_single_file_that_is_mounted() { in_namespace file_mounted; }
+file_mounted() {
+	make_repo repo
+	at_work repo
+	echo elsewhere >source
+	mount --bind source repo/file
+	git -C repo status --porcelain >got
+	grep ' M file' got
+	git -C repo add file
+	git -C repo status --porcelain >got
+	grep 'M  file' got
+	echo more >>source
+	git -C repo status --porcelain >got
+	grep 'MM file' got
+	ask repo '{"v":2,"id":"x","seq":1}'
+	assert_everything
+	umount repo/file
+	at_work repo
+	settle repo
+	oracle repo
+}
+
 # sandboxed WHAT
 sandboxed() {
 	requires cc

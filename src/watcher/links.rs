@@ -82,9 +82,9 @@ impl Seen {
     }
 
     fn could_hide_a_name(self) -> bool {
-        self.touched
-            && !self.single
-            && !(self.created && self.opened && !self.written && !self.attributes)
+        let tried_out = self.created && self.opened;
+        let changed = self.written || self.attributes || !tried_out;
+        self.touched && changed && !self.single
     }
 }
 

@@ -2,11 +2,12 @@
 //! a watched directory or goes from it, but it wakes whoever polls its list of mounts
 //! (proc(5), `/proc/pid/mountinfo`).
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -79,6 +80,13 @@ impl Mounts {
         self.own_is_gone
     }
 
+    /// Whether something else than a directory is mounted below the top. Its content can be
+    /// changed by a name that lies anywhere.
+    pub fn has_a_file(&self) -> bool {
+        let mut points = self.below.iter().filter_map(|line| point(line));
+        points.any(|point| !point.is_dir())
+    }
+
     /// The types of the file systems mounted below the top.
     pub fn types(&self) -> impl Iterator<Item = &[u8]> {
         self.below.iter().filter_map(|line| {
@@ -89,6 +97,12 @@ impl Mounts {
             fields.next()
         })
     }
+}
+
+/// Where a line of a mountinfo says that something is mounted.
+fn point(line: &[u8]) -> Option<PathBuf> {
+    let field = line.split(|&byte| byte == b' ').nth(4)?;
+    Some(OsString::from_vec(unescaped(field)).into())
 }
 
 /// Whether a mountinfo has the mount with this id (its first field; the same number as
@@ -126,9 +140,38 @@ fn escaped(path: &[u8]) -> Vec<u8> {
     out
 }
 
+/// And back.
+fn unescaped(field: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let Some((&byte, after)) = rest.split_first() {
+        let octal = rest.get(1..4).filter(|_| byte == b'\\');
+        let digits = octal.and_then(|digits| std::str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                rest = &rest[4..];
+            }
+            None => {
+                out.push(byte);
+                rest = after;
+            }
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_with_numbers_is_read_again() {
+        for path in [&b"/plain"[..], b"/a b\tc\nd\\e", b"\\", b"\xff 1"] {
+            assert_eq!(unescaped(&escaped(path)), path);
+        }
+        assert_eq!(unescaped(b"\\04"), b"\\04");
+    }
 
     const LIST: &[u8] = b"\
 22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\

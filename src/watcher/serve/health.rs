@@ -83,7 +83,12 @@ impl Server {
             return;
         }
         let kind = remote::kind(&self.parts.top)
-            .or_else(|| self.mounts.types().find_map(remote::kind_by_name));
+            .or_else(|| self.mounts.types().find_map(remote::kind_by_name))
+            .or_else(|| {
+                self.mounts
+                    .has_a_file()
+                    .then_some("a single file mounted in it")
+            });
         self.counters.remote = kind;
         if kind.is_some() {
             self.parts.tracker.degrade(Trouble::Remote);
