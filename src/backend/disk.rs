@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
-use nix::sys::stat::{FileStat, Mode, fstatat, stat};
+use nix::sys::stat::{FileStat, Mode, fstat, fstatat, stat};
 use nix::unistd::{AccessFlags, access, chdir};
 
 use super::{EnterError, Inode, OnDisk, Time};
@@ -113,9 +113,10 @@ impl OnDisk for Disk {
         }
     }
 
-    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
+    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<bool> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let dir = Dir::open(relative(path), flags, Mode::empty())?;
+        let surely_open = fstat(&dir).is_ok_and(|found| is_open(&found));
         let mut unknown = Vec::new();
         for entry in dir {
             let entry = entry?;
@@ -137,7 +138,7 @@ impl OnDisk for Disk {
             let is_dir = self.look(&full).is_some_and(|found| is_dir(&found));
             sink(&name, is_dir);
         }
-        Ok(())
+        Ok(surely_open || self.searchable(path))
     }
 
     fn leaf(&mut self, path: &[u8]) -> bool {

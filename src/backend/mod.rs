@@ -150,7 +150,8 @@ pub trait OnDisk {
     fn leave(&mut self);
 
     /// Lists a directory: each name (never `.` or `..`) and whether it is a directory.
-    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()>;
+    /// Whether names in it can be looked up, too.
+    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<bool>;
 
     /// Whether the directory surely has no subdirectories, by its link count, and surely
     /// can be listed and searched. `false` is always a right answer.

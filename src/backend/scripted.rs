@@ -231,7 +231,7 @@ impl OnDisk for Scripted {
 
     fn leave(&mut self) {}
 
-    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<()> {
+    fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<bool> {
         self.chance(Look::List, path);
         let ino = self.walk_to_dir(path)?;
         let read = |world: &World| -> Vec<_> {
@@ -257,7 +257,8 @@ impl OnDisk for Scripted {
             }
         }
         world.note(|_| format!("    listed {ino}: {first:?} {last:?}"));
-        Ok(())
+        drop(world);
+        Ok(self.searchable(path))
     }
 
     fn leaf(&mut self, path: &[u8]) -> bool {

@@ -322,7 +322,7 @@ impl<B: Backend> Tracker<B> {
             .disk()
             .list(&path, &mut |name, is_dir| names.push(name, is_dir));
         let open = match listed {
-            Ok(()) => self.backend.disk().searchable(&path),
+            Ok(open) => open,
             Err(error) => {
                 use std::io::ErrorKind::{
                     InvalidFilename, NotADirectory, NotFound, PermissionDenied,

@@ -5,7 +5,7 @@
 # Fair: the same tree for all, one watcher at a time, in turns. "find" is find . -type d
 # into /dev/null. "builtin" is git fsmonitor--daemon start, which returns when its walk is
 # done; "watchman" is watch and a clock with its walk behind it; "treewatch" is from the
-# first call of the hook until a query, asked every 2 ms over the socket, is exact.
+# first call of the hook until a query, asked every 5 ms over the socket, is exact.
 # "floor" is a watch and a look at the link count for each directory, and nothing else
 # (floor.c, which is told the directories): no watcher on inotify can be faster on one core.
 # The first status begins with no watcher running and an index just copied; "none" is the

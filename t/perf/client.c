@@ -181,7 +181,7 @@ static int many(const char *token, int clients, int count)
 
 static int exact(long long t0)
 {
-	struct timespec a_bit = { 0, 2000000 };
+	struct timespec a_bit = { 0, 5000000 };
 	char token[TOKEN_LIMIT + 1] = "none";
 	long long limit = now() + 120000000000LL;
 

@@ -148,7 +148,8 @@ sub pivot {
 			if ($time) {
 				my ($one) = grep { $_->{peer} eq $peer && $_->{what} eq $time } @rows;
 				my ($base) = grep { $_->{peer} eq $ref && $_->{what} eq $time } @rows;
-				push @cells, $one == $base ? '1'
+				# What is no worker's row ("floor") has no time of theirs.
+				push @cells, !$one ? '' : $one == $base ? '1'
 					: show_ratio(ratio($one->{samples}, $base->{samples}));
 			}
 			say_line "| $peer | ", join(' | ', @cells), ' |';
