@@ -25,6 +25,9 @@ pub struct Disk {
     inode: u64,
     entered: bool,
     trusts_link_counts: bool,
+    /// The directory that was listed last, and its path: in a walk, what is in it is looked
+    /// at next.
+    listed: Option<(Vec<u8>, Dir)>,
 }
 
 /// A relative path as system calls take it: the top itself is `.`.
@@ -42,6 +45,7 @@ impl Disk {
             inode: found.st_ino as u64,
             entered: false,
             trusts_link_counts: trusts_link_counts(top),
+            listed: None,
         })
     }
 
@@ -72,6 +76,18 @@ impl Disk {
 
     fn look(&self, path: &[u8]) -> Option<FileStat> {
         fstatat(AT_FDCWD, relative(path), AtFlags::AT_SYMLINK_NOFOLLOW).ok()
+    }
+
+    /// The same by the directory that was listed last, if it is in that: the kernel need not
+    /// look up every directory above once more.
+    fn look_in_listed(&self, path: &[u8]) -> Option<FileStat> {
+        let (above, dir) = self.listed.as_ref()?;
+        let name = path.strip_prefix(&above[..])?.strip_prefix(b"/")?;
+        if name.contains(&b'/') {
+            return None;
+        }
+        let name = Path::new(OsStr::from_bytes(name));
+        fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
     }
 
     fn is_top(&self, found: &FileStat) -> bool {
@@ -106,6 +122,7 @@ impl OnDisk for Disk {
     }
 
     fn leave(&mut self) {
+        self.listed = None;
         if self.entered {
             self.entered = false;
             // "/" can always be entered by a process that was started.
@@ -115,10 +132,11 @@ impl OnDisk for Disk {
 
     fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<bool> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-        let dir = Dir::open(relative(path), flags, Mode::empty())?;
+        self.listed = None;
+        let mut dir = Dir::open(relative(path), flags, Mode::empty())?;
         let surely_open = fstat(&dir).is_ok_and(|found| is_open(&found));
         let mut unknown = Vec::new();
-        for entry in dir {
+        for entry in dir.iter() {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
             if name == b"." || name == b".." {
@@ -138,13 +156,15 @@ impl OnDisk for Disk {
             let is_dir = self.look(&full).is_some_and(|found| is_dir(&found));
             sink(&name, is_dir);
         }
+        self.listed = Some((path.to_owned(), dir));
         Ok(surely_open || self.searchable(path))
     }
 
     fn leaf(&mut self, path: &[u8]) -> bool {
         self.trusts_link_counts
             && self
-                .look(path)
+                .look_in_listed(path)
+                .or_else(|| self.look(path))
                 .is_some_and(|found| is_dir(&found) && found.st_nlink == 2 && is_open(&found))
     }
 
