@@ -46,8 +46,6 @@ type Key = (NodeId, SmallVec<[u8; 20]>);
 #[derive(Clone, Copy, Default)]
 struct Seen {
     created: bool,
-    /// Its content or its attributes changed, or a writer closed it.
-    touched: bool,
     /// Its content changed.
     written: bool,
     /// Its attributes changed.
@@ -71,6 +69,11 @@ struct Seen {
 }
 
 impl Seen {
+    /// Whether its content or its attributes changed, or a writer closed it.
+    fn touched(self) -> bool {
+        self.written || self.attributes || self.opened
+    }
+
     /// Whether what was told of this name may have happened to another file than `found`.
     fn is_about_another(self, found: Inode) -> bool {
         let coarse = if found.changed % SECOND == 0 {
@@ -84,7 +87,7 @@ impl Seen {
     fn could_hide_a_name(self) -> bool {
         let tried_out = self.created && self.opened;
         let changed = self.written || self.attributes || !tried_out;
-        self.touched && changed && !self.single
+        self.touched() && changed && !self.single
     }
 }
 
@@ -136,10 +139,9 @@ impl Links {
     fn changed(&mut self, dir: NodeId, name: &[u8]) -> &mut Seen {
         let since = self.now_since;
         let seen = self.look_at(dir, name);
-        if !seen.touched {
+        if !seen.touched() {
             seen.since = since;
         }
-        seen.touched = true;
         seen.doubtful = false;
         seen
     }
@@ -166,12 +168,12 @@ impl Links {
     pub fn moved_from(&mut self, dir: NodeId, name: &[u8], cookie: u32) {
         self.last_left = cookie;
         let seen = self.take(dir, name);
-        if seen.touched && cookie != 0 {
+        if seen.touched() && cookie != 0 {
             self.in_flight.insert(cookie, seen);
         } else if seen.could_hide_a_name() {
             self.unsure = true;
         }
-        if seen.touched {
+        if seen.touched() {
             // If the two were exchanged, it was the other file that left: the events are
             // the same as for a rename there and back (renameat2(2), RENAME_EXCHANGE).
             self.arrive(dir, name, seen, true);
@@ -210,7 +212,7 @@ impl Links {
         let due = &mut self.due;
         for (key, seen) in &mut self.seen {
             seen.alone = false;
-            if seen.touched && !seen.due {
+            if seen.touched() && !seen.due {
                 seen.due = true;
                 due.push(key.clone());
             }
@@ -242,10 +244,10 @@ impl Links {
             seen.due = false;
             seen.old = true;
             let found = find(key.0, &key.1);
-            seen.absent = found.is_none() && !seen.doubtful && seen.touched;
+            seen.absent = found.is_none() && !seen.doubtful && seen.touched();
             seen.alone = found.is_some_and(|found| found.links == 1) && !seen.doubtful;
             let elsewhere = |found: Inode| found.links > 1 || seen.is_about_another(found);
-            if found.is_some_and(elsewhere) && seen.touched {
+            if found.is_some_and(elsewhere) && seen.touched() {
                 unsure = true;
                 self.seen.remove(&key);
             }
@@ -268,7 +270,7 @@ impl Links {
                 return true;
             }
             unsure |= seen.absent;
-            let single = (seen.alone || seen.single && !seen.touched) && is_alive(key.0);
+            let single = (seen.alone || seen.single && !seen.touched()) && is_alive(key.0);
             *seen = Seen {
                 single: true,
                 ..Seen::default()

@@ -5,10 +5,10 @@
 /// Whether git refuses a path for this component: `.git` in any case, and what Windows or
 /// macOS would take for it, since git guards repositories against those everywhere
 /// (core.protectNTFS, core.protectHFS; git: path.c, is_ntfs_dotgit, and utf8.c,
-/// is_hfs_dotgit). `true` for more names than git refuses is no harm. Not asked about
+/// is_hfs_dotgit). `true` for more names than git refuses is no harm. `false` for
 /// `.git` itself, which git does not list.
 pub fn is_refused(name: &[u8]) -> bool {
-    name.split(|&byte| byte == b'\\').any(is_like_dot_git)
+    name != b".git" && name.split(|&byte| byte == b'\\').any(is_like_dot_git)
 }
 
 fn is_like_dot_git(part: &[u8]) -> bool {
@@ -68,6 +68,7 @@ mod tests {
     fn ordinary_names_are_not() {
         for name in [
             &b"file"[..],
+            b".git",
             b".gitignore",
             b".gitmodules",
             b".github",

@@ -311,7 +311,7 @@ impl State {
         if !self.recording {
             return;
         }
-        if name != b".git" && is_refused(name) {
+        if is_refused(name) {
             self.record(node, NOTHING);
         }
         let mut path = std::mem::take(&mut self.path);
@@ -377,18 +377,15 @@ impl State {
     }
 
     fn note_name(&mut self, node: NodeId) {
-        let name = self.tree.name(node);
-        if name != b".git" && is_refused(name) {
+        if is_refused(self.tree.name(node)) {
             self.refused.insert(node);
         }
     }
 
     /// Whether there are directories in the tree in which nothing can be named to git.
     pub fn has_refused(&self) -> bool {
-        self.refused.iter().any(|&node| {
-            let name = self.tree.name(node);
-            self.tree.is_alive(node) && name != b".git" && is_refused(name)
-        })
+        let mut refused = self.refused.iter();
+        refused.any(|&node| self.tree.is_alive(node) && is_refused(self.tree.name(node)))
     }
 
     /// Takes a directory out of its place: it is missing until it is found elsewhere. Its

@@ -145,16 +145,21 @@ pub fn a_second_name_of_a_file_is_everything(place: &Place, backend: Box<dyn Bac
     assert_eq!(changes(&mut tracker, &mut at), paths(&["top"]));
 }
 
+/// Gives `top` the name `a/second` as well, and opens it by that for writing.
+fn open_second_name(place: &Place) -> fs::File {
+    fs::hard_link(place.tree("top"), place.tree("a/second")).unwrap();
+    fs::OpenOptions::new()
+        .append(true)
+        .open(place.tree("a/second"))
+        .unwrap()
+}
+
 pub fn a_file_written_under_a_name_that_was_removed_is_everything(
     place: &Place,
     backend: Box<dyn Backend>,
 ) {
     let (mut tracker, mut at) = begin(place, backend);
-    fs::hard_link(place.tree("top"), place.tree("a/second")).unwrap();
-    let mut file = fs::OpenOptions::new()
-        .append(true)
-        .open(place.tree("a/second"))
-        .unwrap();
+    let mut file = open_second_name(place);
     fs::remove_file(place.tree("a/second")).unwrap();
     changes(&mut tracker, &mut at);
     file.write_all(b"2").unwrap();
@@ -166,11 +171,7 @@ pub fn a_file_written_under_a_name_that_is_another_s_now_is_everything(
     backend: Box<dyn Backend>,
 ) {
     let (mut tracker, mut at) = begin(place, backend);
-    fs::hard_link(place.tree("top"), place.tree("a/second")).unwrap();
-    let mut file = fs::OpenOptions::new()
-        .append(true)
-        .open(place.tree("a/second"))
-        .unwrap();
+    let mut file = open_second_name(place);
     fs::write(place.tree("other"), "other").unwrap();
     fs::rename(place.tree("other"), place.tree("a/second")).unwrap();
     // Until the time of the rename can be told from the time of what follows.
@@ -189,11 +190,7 @@ pub fn a_mode_changed_by_a_name_of_an_instant_is_everything(
     backend: Box<dyn Backend>,
 ) {
     let (mut tracker, mut at) = begin(place, backend);
-    fs::hard_link(place.tree("top"), place.tree("a/second")).unwrap();
-    let file = fs::OpenOptions::new()
-        .append(true)
-        .open(place.tree("a/second"))
-        .unwrap();
+    let file = open_second_name(place);
     file.set_permissions(fs::Permissions::from_mode(0o755))
         .unwrap();
     drop(file);
