@@ -3,18 +3,19 @@
 //! While nothing is looked at, no descriptor and no working directory of this process
 //! lies in the worktree: its file system can be unmounted at any time. For a look, the
 //! process changes its working directory to the top (after making sure by device and
-//! inode that it is still the same directory) and works with relative paths.
+//! inode that it is still the same directory), opens it, and works from there.
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use nix::dir::{Dir, Type};
 use nix::errno::Errno;
-use nix::fcntl::{AT_FDCWD, AtFlags, OFlag};
+use nix::fcntl::{AtFlags, OFlag, open, openat};
 use nix::sys::stat::{FileStat, Mode, fstat, fstatat, stat};
-use nix::unistd::{AccessFlags, access, chdir};
+use nix::unistd::{AccessFlags, chdir, faccessat, fchdir};
 
 use super::{EnterError, Inode, OnDisk, Time};
 
@@ -23,11 +24,32 @@ pub struct Disk {
     top: PathBuf,
     device: u64,
     inode: u64,
-    entered: bool,
     trusts_link_counts: bool,
-    /// The directory that was listed last, and its path: in a walk, what is in it is looked
-    /// at next.
-    listed: Option<(Vec<u8>, Dir)>,
+    entered: Option<Entered>,
+}
+
+/// What is held between [`OnDisk::enter`] and [`OnDisk::leave`].
+struct Entered {
+    top: OwnedFd,
+    /// A directory in which more will be looked at, so that the kernel need not look up
+    /// every directory above it each time: the one that was listed last, or the one where
+    /// the last files were.
+    near: Option<Near>,
+    working: Working,
+    /// The directory of the file that was looked at last.
+    last: Vec<u8>,
+}
+
+struct Near {
+    path: Vec<u8>,
+    dir: Box<dyn AsFd>,
+}
+
+/// What the working directory is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Working {
+    Top,
+    Near,
 }
 
 /// A relative path as system calls take it: the top itself is `.`.
@@ -43,9 +65,8 @@ impl Disk {
             top: top.to_owned(),
             device: found.st_dev as u64,
             inode: found.st_ino as u64,
-            entered: false,
             trusts_link_counts: trusts_link_counts(top),
-            listed: None,
+            entered: None,
         })
     }
 
@@ -74,20 +95,27 @@ impl Disk {
         stat(path).is_ok_and(|found| found.st_dev as u64 == self.device)
     }
 
-    fn look(&self, path: &[u8]) -> Option<FileStat> {
-        fstatat(AT_FDCWD, relative(path), AtFlags::AT_SYMLINK_NOFOLLOW).ok()
+    /// Moves the working directory so that the path returned leads to the same as `path`
+    /// from the top: for system calls that take no descriptor of a directory.
+    pub fn lead_to<'a>(&mut self, path: &'a [u8]) -> nix::Result<&'a Path> {
+        let entered = self.entered.as_mut().ok_or(Errno::EBADF)?;
+        if let Some((near, name)) = entered.in_near(path)
+            && (entered.working == Working::Near || fchdir(near).is_ok())
+        {
+            entered.working = Working::Near;
+            return Ok(name);
+        }
+        entered.work_in_top()?;
+        Ok(relative(path))
     }
 
-    /// The same by the directory that was listed last, if it is in that: the kernel need not
-    /// look up every directory above once more.
-    fn look_in_listed(&self, path: &[u8]) -> Option<FileStat> {
-        let (above, dir) = self.listed.as_ref()?;
-        let name = path.strip_prefix(&above[..])?.strip_prefix(b"/")?;
-        if name.contains(&b'/') {
-            return None;
+    fn look(&self, path: &[u8]) -> Option<FileStat> {
+        let entered = self.entered.as_ref()?;
+        match entered.in_near(path) {
+            Some((near, name)) => fstatat(near, name, AtFlags::AT_SYMLINK_NOFOLLOW),
+            None => fstatat(&entered.top, relative(path), AtFlags::AT_SYMLINK_NOFOLLOW),
         }
-        let name = Path::new(OsStr::from_bytes(name));
-        fstatat(dir, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
+        .ok()
     }
 
     fn is_top(&self, found: &FileStat) -> bool {
@@ -95,9 +123,69 @@ impl Disk {
     }
 }
 
+impl Entered {
+    /// A path as seen from `near`, if it is one of an entry in there.
+    fn in_near<'a>(&self, path: &'a [u8]) -> Option<(&dyn AsFd, &'a Path)> {
+        let near = self.near.as_ref()?;
+        let (above, name) = split(path)?;
+        (above == near.path).then(|| (&*near.dir, Path::new(OsStr::from_bytes(name))))
+    }
+
+    fn work_in_top(&mut self) -> nix::Result<()> {
+        if self.working != Working::Top {
+            fchdir(&self.top)?;
+            self.working = Working::Top;
+        }
+        Ok(())
+    }
+
+    /// Puts another directory into the place of `near`.
+    fn go_near(&mut self, path: &[u8], dir: Box<dyn AsFd>) -> nix::Result<()> {
+        // Whoever asks for the old one by its name is not to be led to the new one.
+        self.work_in_top()?;
+        self.near = Some(Near {
+            path: path.to_owned(),
+            dir,
+        });
+        Ok(())
+    }
+
+    /// A file in the directory `above` is going to be looked at. From the second one in a row
+    /// on, that directory is `near`: to open it for one would cost more than it saves.
+    fn approach(&mut self, above: &[u8]) {
+        if self.near.as_ref().is_some_and(|near| near.path == above) {
+            return;
+        }
+        if self.last != above {
+            self.last.clear();
+            self.last.extend_from_slice(above);
+            return;
+        }
+        if let Ok(dir) = openat(&self.top, relative(above), handle(), Mode::empty()) {
+            // Where it fails, the way from the top is as good.
+            let _ = self.go_near(above, Box::new(dir));
+        }
+    }
+}
+
+/// The directory and the name in it; `None` for an entry of the top.
+fn split(path: &[u8]) -> Option<(&[u8], &[u8])> {
+    let slash = path.iter().rposition(|&byte| byte == b'/')?;
+    Some((&path[..slash], &path[slash + 1..]))
+}
+
+/// How a directory is opened that is only to be a place to look from.
+fn handle() -> OFlag {
+    #[cfg(target_os = "linux")]
+    let way = OFlag::O_PATH;
+    #[cfg(not(target_os = "linux"))]
+    let way = OFlag::O_RDONLY;
+    way | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW
+}
+
 impl OnDisk for Disk {
     fn enter(&mut self) -> Result<(), EnterError> {
-        if self.entered {
+        if self.entered.is_some() {
             return Ok(());
         }
         match chdir(&self.top) {
@@ -107,33 +195,39 @@ impl OnDisk for Disk {
             }
             Err(error) => return Err(EnterError::Other(error.into())),
         }
-        self.entered = true;
-        match stat(".") {
-            Ok(found) if self.is_top(&found) => Ok(()),
-            Ok(_) => {
-                self.leave();
+        let opened = open(".", handle(), Mode::empty())
+            .and_then(|top| fstat(&top).map(|found| (self.is_top(&found), top)));
+        match opened {
+            Ok((true, top)) => {
+                self.entered = Some(Entered {
+                    top,
+                    near: None,
+                    working: Working::Top,
+                    last: Vec::new(),
+                });
+                Ok(())
+            }
+            Ok((false, _)) => {
+                go_home();
                 Err(EnterError::Elsewhere)
             }
             Err(error) => {
-                self.leave();
+                go_home();
                 Err(EnterError::Other(error.into()))
             }
         }
     }
 
     fn leave(&mut self) {
-        self.listed = None;
-        if self.entered {
-            self.entered = false;
-            // "/" can always be entered by a process that was started.
-            let _ = chdir("/");
+        if self.entered.take().is_some() {
+            go_home();
         }
     }
 
     fn list(&mut self, path: &[u8], sink: &mut dyn FnMut(&[u8], bool)) -> io::Result<bool> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
-        self.listed = None;
-        let mut dir = Dir::open(relative(path), flags, Mode::empty())?;
+        let entered = self.entered.as_ref().ok_or(Errno::EBADF)?;
+        let mut dir = Dir::openat(&entered.top, relative(path), flags, Mode::empty())?;
         let surely_open = fstat(&dir).is_ok_and(|found| is_open(&found));
         let mut unknown = Vec::new();
         for entry in dir.iter() {
@@ -156,19 +250,24 @@ impl OnDisk for Disk {
             let is_dir = self.look(&full).is_some_and(|found| is_dir(&found));
             sink(&name, is_dir);
         }
-        self.listed = Some((path.to_owned(), dir));
-        Ok(surely_open || self.searchable(path))
+        let open = surely_open || self.searchable(path);
+        if let Some(entered) = &mut self.entered {
+            entered.go_near(path, Box::new(dir))?;
+        }
+        Ok(open)
     }
 
     fn leaf(&mut self, path: &[u8]) -> bool {
         self.trusts_link_counts
             && self
-                .look_in_listed(path)
-                .or_else(|| self.look(path))
+                .look(path)
                 .is_some_and(|found| is_dir(&found) && found.st_nlink == 2 && is_open(&found))
     }
 
     fn inode(&mut self, path: &[u8]) -> Option<Inode> {
+        if let (Some(entered), Some((above, _))) = (&mut self.entered, split(path)) {
+            entered.approach(above);
+        }
         let found = self.look(path)?;
         Some(Inode {
             is_dir: is_dir(&found),
@@ -178,8 +277,17 @@ impl OnDisk for Disk {
     }
 
     fn searchable(&mut self, path: &[u8]) -> bool {
-        access(relative(path), AccessFlags::R_OK | AccessFlags::X_OK).is_ok()
+        let wanted = AccessFlags::R_OK | AccessFlags::X_OK;
+        self.entered.as_ref().is_some_and(|entered| {
+            faccessat(&entered.top, relative(path), wanted, AtFlags::empty()).is_ok()
+        })
     }
+}
+
+/// Leaves the worktree.
+fn go_home() {
+    // "/" can always be entered by a process that was started.
+    let _ = chdir("/");
 }
 
 /// Whether this process may surely list the directory and look up names in it. An access

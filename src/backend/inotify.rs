@@ -17,7 +17,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify as Kernel};
 
-use super::disk::{Disk, relative};
+use super::disk::Disk;
 use super::{Backend, Drained, Event, OnDisk, StartError, WatchError, WatchId, What};
 use crate::sys;
 
@@ -82,12 +82,18 @@ impl Inotify {
         };
         match kernel.add_watch(path, mask) {
             Ok(watch) => Ok(watch.as_raw()),
-            Err(Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP) => Err(WatchError::NotADirectory),
-            // Longer than a path may be: git cannot get there either.
-            Err(Errno::EACCES | Errno::EPERM | Errno::ENAMETOOLONG) => Err(WatchError::NoAccess),
-            Err(Errno::ENOSPC) => Err(WatchError::LimitReached),
-            Err(error) => Err(WatchError::Other(error.into())),
+            Err(error) => Err(refusal(error)),
         }
+    }
+}
+
+fn refusal(error: Errno) -> WatchError {
+    match error {
+        Errno::ENOENT | Errno::ENOTDIR | Errno::ELOOP => WatchError::NotADirectory,
+        // Longer than a path may be: git cannot get there either.
+        Errno::EACCES | Errno::EPERM | Errno::ENAMETOOLONG => WatchError::NoAccess,
+        Errno::ENOSPC => WatchError::LimitReached,
+        error => WatchError::Other(error.into()),
     }
 }
 
@@ -207,7 +213,8 @@ impl Backend for Inotify {
         if path.is_empty() {
             mask |= AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF;
         }
-        self.add(relative(path), mask)
+        let path = self.disk.lead_to(path).map_err(refusal)?;
+        self.add(path, mask)
     }
 
     fn guard(&mut self, path: &[u8]) -> Result<WatchId, WatchError> {

@@ -117,6 +117,7 @@ macro_rules! contract {
                 a_drain_holds_everything_done_before_it
                 only_directories_are_watched_and_no_link_is_followed
                 a_directory_is_known_again_until_it_is_another
+                every_place_is_found_wherever_the_last_look_went
                 a_watch_set_too_early_is_not_lost_silently
                 a_watch_set_during_a_rename_is_not_lost_silently
                 a_guarded_directory_tells_what_goes_and_wakes_for_nothing_else

@@ -119,6 +119,67 @@ pub fn a_directory_is_known_again_until_it_is_another(place: &Place, backend: &m
     assert!(told(&drain(backend), second, What::Created, "f"));
 }
 
+/// Looks may start from another directory than the top, where that is nearer.
+pub fn every_place_is_found_wherever_the_last_look_went(place: &Place, backend: &mut dyn Backend) {
+    for (dir, links) in [("a", 1), ("a/b", 2), ("c", 3)] {
+        fs::create_dir_all(place.tree(dir).join("sub")).unwrap();
+        fs::write(place.tree(dir).join("f"), "x").unwrap();
+        for link in 1..links {
+            fs::hard_link(
+                place.tree(dir).join("f"),
+                place.tree(&format!("{dir}{link}")),
+            )
+            .unwrap();
+        }
+    }
+    backend.restart().unwrap();
+    watch(backend, "").unwrap();
+    let ids = ["a", "a/sub", "a/b", "a/b/sub", "c", "c/sub"]
+        .map(|dir| (dir, watch(backend, dir).unwrap()));
+    // Every way from one look to another, three files in a row among them.
+    let dirs = ["a", "a/b", "c"];
+    for order in [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ] {
+        backend.disk().enter().unwrap();
+        for lists in [false, true] {
+            for dir in order.map(|i| dirs[i]) {
+                let mut names = Vec::new();
+                if lists {
+                    backend
+                        .disk()
+                        .list(dir.as_bytes(), &mut |name, _| names.push(name.to_vec()))
+                        .unwrap();
+                    assert!(names.contains(&b"f".to_vec()));
+                }
+                let file = format!("{dir}/f");
+                for _ in 0..3 {
+                    let found = backend.disk().inode(file.as_bytes()).unwrap();
+                    let at = dirs.iter().position(|&d| d == dir).unwrap();
+                    assert_eq!(found.links, at as u64 + 1, "{order:?} {file}");
+                }
+                // First and last what is in there, so that the way leads from one to another.
+                let sub = format!("{dir}/sub");
+                let inside = ids.iter().filter(|(dir, _)| *dir == sub);
+                for &(dir, id) in inside.clone().chain(&ids).chain(inside) {
+                    let found = backend.watch(dir.as_bytes()).unwrap();
+                    assert_eq!(found, id, "{order:?} {dir}");
+                    assert!(backend.disk().searchable(dir.as_bytes()));
+                }
+                assert!(!backend.disk().leaf(b"a/b"));
+                assert!(backend.disk().inode(b"f").is_none());
+            }
+        }
+        backend.disk().leave();
+        assert_eq!(std::env::current_dir().unwrap(), Path::new("/"));
+    }
+}
+
 /// A directory that is watched before the events that concern it were read goes on being
 /// watched afterwards, or is said not to be.
 pub fn a_watch_set_too_early_is_not_lost_silently(place: &Place, backend: &mut dyn Backend) {
