@@ -18,8 +18,10 @@
 //! directory anew.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 
 use hashlink::LinkedHashMap;
+use hashlink::linked_hash_map::RawEntryMut;
 
 /// So many places are remembered as owed; older ones count as owed the most.
 const OWED_MAX: usize = 64;
@@ -98,15 +100,25 @@ impl Journal {
         }
         let number = self.place + 1;
         self.open = true;
-        if let Some(last) = self.changes.get_mut(path) {
-            if *last < number {
-                *last = number;
-                self.changes.to_back(path);
+        // The raw entry, so that the path is hashed once and copied only if it is new.
+        let hash = self.changes.hasher().hash_one(path);
+        match self
+            .changes
+            .raw_entry_mut()
+            .from_key_hashed_nocheck(hash, path)
+        {
+            RawEntryMut::Occupied(mut entry) => {
+                if *entry.get() < number {
+                    *entry.get_mut() = number;
+                    entry.to_back();
+                }
+                return;
             }
-            return;
+            RawEntryMut::Vacant(entry) => {
+                entry.insert_hashed_nocheck(hash, path.into(), number);
+            }
         }
         self.bytes += path.len();
-        self.changes.insert(path.into(), number);
         while self.changes.len() > self.limits.paths || self.bytes > self.limits.bytes {
             let Some((oldest, number)) = self.changes.pop_front() else {
                 break;

@@ -54,8 +54,8 @@ struct Seen {
     since: Time,
     /// It was open for writing.
     opened: bool,
-    /// It is in `Links::due`.
-    due: bool,
+    /// It is to be looked at, as the n-th; 0 if not.
+    due: u32,
     /// It was not there when it was looked at, and nothing has said why.
     absent: bool,
     /// It was looked at, by this name or by one before.
@@ -95,8 +95,8 @@ impl Seen {
 #[derive(Default)]
 pub struct Links {
     seen: HashMap<Key, Seen>,
-    /// Those to look at; some may have gone from `seen` since.
-    due: Vec<Key>,
+    /// So many are to be looked at; some may have gone from `seen` since.
+    due: u32,
     in_flight: HashMap<u32, Seen>,
     /// What is told now happened after this.
     now_since: Time,
@@ -150,9 +150,9 @@ impl Links {
         let key = (dir, SmallVec::from_slice(name));
         let seen = self.seen.entry(key).or_default();
         self.pressing |= seen.absent;
-        if !seen.due {
-            seen.due = true;
-            self.due.push((dir, SmallVec::from_slice(name)));
+        if seen.due == 0 {
+            self.due = self.due.saturating_add(1);
+            seen.due = self.due;
         }
         seen
     }
@@ -194,10 +194,10 @@ impl Links {
 
     fn arrive(&mut self, dir: NodeId, name: &[u8], seen: Seen, doubtful: bool) {
         let key: Key = (dir, SmallVec::from_slice(name));
-        self.due.push(key.clone());
+        self.due = self.due.saturating_add(1);
         self.pressing |= seen.old;
         let arrived = Seen {
-            due: true,
+            due: self.due,
             absent: false,
             alone: false,
             single: false,
@@ -209,19 +209,18 @@ impl Links {
 
     /// Directories were renamed or replaced: looks may have gone to other files.
     pub fn look_again(&mut self) {
-        let due = &mut self.due;
-        for (key, seen) in &mut self.seen {
+        for seen in self.seen.values_mut() {
             seen.alone = false;
-            if seen.touched() && !seen.due {
-                seen.due = true;
-                due.push(key.clone());
+            if seen.touched() && seen.due == 0 {
+                self.due = self.due.saturating_add(1);
+                seen.due = self.due;
             }
         }
     }
 
     /// Whether there is nothing to look at and nothing to report.
     pub fn is_empty(&self) -> bool {
-        self.due.is_empty() && !self.unsure
+        self.due == 0 && !self.unsure
     }
 
     /// Whether every file there is to look at was written after the last look.
@@ -237,11 +236,14 @@ impl Links {
         for seen in self.in_flight.values_mut() {
             seen.old = true;
         }
-        for key in self.due.drain(..) {
-            let Some(seen) = self.seen.get_mut(&key).filter(|seen| seen.due) else {
-                continue;
-            };
-            seen.due = false;
+        self.due = 0;
+        let all = self.seen.iter_mut();
+        let mut due: Vec<(&Key, &mut Seen)> = all.filter(|(_, seen)| seen.due > 0).collect();
+        // One directory after the other: that is cheaper for whoever looks.
+        due.sort_unstable_by_key(|(key, seen)| (key.0, seen.due));
+        let mut several: Vec<Key> = Vec::new();
+        for (key, seen) in due {
+            seen.due = 0;
             seen.old = true;
             let found = find(key.0, &key.1);
             seen.absent = found.is_none() && !seen.doubtful && seen.touched();
@@ -249,11 +251,11 @@ impl Links {
             let elsewhere = |found: Inode| found.links > 1 || seen.is_about_another(found);
             if found.is_some_and(elsewhere) && seen.touched() {
                 unsure = true;
-                self.seen.remove(&key);
+                several.push(key.clone());
             }
         }
-        if self.due.capacity() > 1024 {
-            self.due.shrink_to(0);
+        for key in several {
+            self.seen.remove(&key);
         }
         unsure
     }
@@ -266,7 +268,7 @@ impl Links {
         let mut unsure = self.in_flight.values().any(|seen| seen.could_hide_a_name());
         let mut singles = 0;
         self.seen.retain(|key, seen| {
-            if seen.due {
+            if seen.due > 0 {
                 return true;
             }
             unsure |= seen.absent;
@@ -290,7 +292,7 @@ impl Links {
         self.seen.retain(|_, seen| {
             seen.alone = false;
             seen.single = false;
-            seen.due
+            seen.due > 0
         });
     }
 

@@ -353,6 +353,8 @@ impl<B: Backend> Tracker<B> {
         if listing.deep && open {
             unlisted.extend(self.state.tree.children(node));
         }
+        // A directory that is new: nothing need be looked up in the tree.
+        let empty = self.state.tree.children(node).next().is_none();
         let mut result = Ok(());
         if names.iter().all(|(name, _)| name == b".git") {
             self.state.record(node, NOTHING);
@@ -373,7 +375,11 @@ impl<B: Backend> Tracker<B> {
                 self.state.links.created(node, name);
                 self.state.links.closed(node, name);
             }
-            let child = self.state.tree.child(node, name);
+            let child = if empty {
+                None
+            } else {
+                self.state.tree.child(node, name)
+            };
             if listing.deep {
                 unlisted.retain(|&id| Some(id) != child);
             }
@@ -407,15 +413,19 @@ impl<B: Backend> Tracker<B> {
             return;
         }
         let (tree, backend) = (&self.state.tree, &mut self.backend);
-        let mut path = Vec::new();
+        // The path of a directory, if it has one, with its slash.
+        let (mut path, mut length, mut of) = (Vec::new(), None, None);
         let unsure = self.state.links.check(&mut |dir, name| {
-            path.clear();
-            if !tree.is_alive(dir) || !tree.path(dir, &mut path) {
-                return None;
+            if of != Some(dir) {
+                of = Some(dir);
+                path.clear();
+                let is_there = tree.is_alive(dir) && tree.path(dir, &mut path);
+                if !path.is_empty() {
+                    path.push(b'/');
+                }
+                length = is_there.then_some(path.len());
             }
-            if !path.is_empty() {
-                path.push(b'/');
-            }
+            path.truncate(length?);
             path.extend_from_slice(name);
             let found = backend.disk().inode(&path)?;
             if !found.is_dir {

@@ -92,6 +92,9 @@ impl Tree {
 
     /// The directory `name` in `parent`.
     pub fn child(&self, parent: NodeId, name: &[u8]) -> Option<NodeId> {
+        if self.node(parent).first_child == NONE {
+            return None;
+        }
         let hash = self.hash(parent, name);
         self.entries
             .find(hash, |&id| {
