@@ -137,4 +137,45 @@ test_the_first_command_does_not_wait_for_the_walk() {
 	test "$(status_of repo directories)" -gt 19000
 }
 
+# autogroup PID: the niceness of its session.
+autogroup() { sed 's/.* //' "/proc/$1/autogroup"; }
+
+session_is_like_others() {
+	equal 0 "$(autogroup "$1")" 'niceness of its session'
+}
+
+# traced_start REPO: a first call, and what it writes (with its watcher) in calls.
+traced_start() {
+	requires strace
+	strace -o /dev/null true 2>/dev/null || skip 'strace may not trace here'
+	test -w /proc/self/autogroup || skip 'no niceness of sessions here'
+	(cd "$1" && exec strace -f -e trace=write -o ../calls "$TREEWATCH" 2 x >../answer) &
+	tracer=$!
+	test_poll 60 test -s answer
+	test_poll 60 at_work "$1"
+	pid=$(watcher_of "$1")
+}
+
+# As root, who is not held back by how often that may be changed, and as anybody.
+test_a_long_walk_gives_way_but_not_for_long() {
+	git init -q repo
+	directories 10000 repo/tree
+	traced_start repo
+	test_poll 20 session_is_like_others "$pid"
+	"$PEER" stop repo
+	wait "$tracer"
+	assert_well_formed
+	grep -o 'write([0-9]*, "[0-9]*", [0-9]*) *= [0-9]*$' calls | sed 's/.*"\([0-9]*\)".*/\1/' >given
+	same <(printf '10\n0\n') given
+}
+
+test_a_short_walk_need_not_give_way() {
+	cold_repo repo
+	traced_start repo
+	session_is_like_others "$pid"
+	"$PEER" stop repo
+	wait "$tracer"
+	if grep 'write([0-9]*, "10*", [0-9]*)' calls; then fail 'it gave way'; fi
+}
+
 run_tests "$@"

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::start::{Mark, try_lock};
-use crate::watcher::{self, files::Files};
+use crate::watcher::{self, files::Files, give_way::GiveWay};
 use crate::{client, sys};
 
 use super::problem::{Outcome, Problem};
@@ -38,7 +38,8 @@ pub fn run(dir: Option<&Path>) -> Outcome {
     // The watcher is in nobody's way when a file system is to be unmounted.
     std::env::set_current_dir("/").map_err(|error| cannot(&error))?;
     let files = Files::new(&worktree.place, &dir, lock, true);
-    watcher::begin(worktree.place, &top, files, None).map_err(|error| cannot(&error))?;
+    watcher::begin(worktree.place, &top, files, None, GiveWay::Never)
+        .map_err(|error| cannot(&error))?;
     Ok(exit::OK)
 }
 

@@ -11,6 +11,7 @@ pub mod clients;
 pub mod files;
 pub mod follow;
 pub mod front;
+pub mod give_way;
 pub mod index;
 pub mod journal;
 pub mod limits;
@@ -52,6 +53,7 @@ use crate::wire::Identity;
 
 use clients::{Client, Clients};
 use files::Files;
+use give_way::GiveWay;
 use serve::{Parts, Server};
 use tracker::Tracker;
 
@@ -63,7 +65,10 @@ pub const COMMAND: &str = "serve";
 pub fn main(arguments: &[OsString]) -> i32 {
     sys::close_from(3);
     // What comes from here on must not end with the terminal or the job of the starter.
-    let _ = setsid();
+    let give_way = match setsid() {
+        Ok(_) => GiveWay::Ready,
+        Err(_) => GiveWay::Never,
+    };
     sys::set_name(c"treewatch");
     let [top, git_dir, dir, identity] = arguments else {
         return 2;
@@ -81,7 +86,7 @@ pub fn main(arguments: &[OsString]) -> i32 {
     };
     let files = Files::new(&place, Path::new(dir), File::from(lock), false);
     let first = Client::new(UnixStream::from(first)).ok();
-    match begin(place, Path::new(top), files, first) {
+    match begin(place, Path::new(top), files, first, give_way) {
         Ok(()) => 0,
         Err(_) => 1,
     }
@@ -93,6 +98,7 @@ pub fn begin(
     top: &Path,
     mut files: Files,
     first: Option<Client>,
+    give_way: GiveWay,
 ) -> std::io::Result<()> {
     umask(Mode::from_bits_truncate(0o077));
     sys::raise_descriptor_limit();
@@ -137,6 +143,7 @@ pub fn begin(
         git_dir: place.git_dir,
         signals,
         echo,
+        give_way,
     });
     let end = server.run();
     server.end(end);

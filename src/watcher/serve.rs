@@ -18,6 +18,7 @@ use super::clients::Clients;
 use super::files::{self, Files};
 use super::follow::{self, Echo};
 use super::front::{self, HookAnswer};
+use super::give_way::GiveWay;
 use super::index;
 use super::mounts::Mounts;
 use super::recovery::{self, Recovery};
@@ -35,6 +36,10 @@ const SLICE: Duration = Duration::from_millis(5);
 
 /// So long a client waits for an exact answer before it gets "everything".
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// So long it waits for a walk in any case. After that, not if the walk looks as if it would
+/// take longer than `PATIENCE` by more than a fifth.
+const GLIMPSE: Duration = Duration::from_millis(10);
 
 /// So long events are left in the kernel's queue when nobody asks, to be taken in bulk.
 /// The queue holds 16,384 of them.
@@ -97,6 +102,8 @@ pub struct Parts {
     pub signals: UnixStream,
     /// In the foreground, where changes are shown.
     pub echo: Option<Echo>,
+    /// Whether it gives way to others while it walks.
+    pub give_way: GiveWay,
 }
 
 /// A running watcher.
@@ -271,6 +278,7 @@ impl Server {
             self.gather_until,
             self.recovery.due_at(),
             self.recovery.look_at(),
+            self.parts.give_way.due_at(),
             self.parts.clients.next_expiry(),
         ]
         .into_iter()
@@ -348,6 +356,7 @@ impl Server {
         }
         self.phase = phase;
         if phase != Phase::Crawling {
+            self.parts.give_way.end(Instant::now());
             // The start has not failed.
             let _ = Mark::Clear.write(self.parts.files.lock());
         }
@@ -434,14 +443,26 @@ impl Server {
                     front::unknown("too many answers not taken yet")
                 })
             }
-            Pumped::Busy if began.elapsed() < PATIENCE => None,
+            Pumped::Busy if !self.is_hopeless(began.elapsed()) => None,
             Pumped::Busy if self.phase == Phase::Crawling => {
+                self.parts.give_way.begin(Instant::now());
                 Some(front::unknown("walking the tree"))
             }
             Pumped::Busy | Pumped::Idle => Some(front::unknown("too much to look at in time")),
             Pumped::NoTop => Some(front::unknown("worktree moved away")),
             Pumped::Degraded => Some(front::unknown("not watching")),
         }
+    }
+
+    /// Whether there will be no exact answer in time, as far as can be told after so long.
+    fn is_hopeless(&self, elapsed: Duration) -> bool {
+        if elapsed >= PATIENCE {
+            return true;
+        }
+        let walked = self.parts.tracker.state().walked;
+        self.phase == Phase::Crawling
+            && elapsed >= GLIMPSE
+            && elapsed > PATIENCE.mul_f64(1.2 * walked.clamp(0.0, 1.0))
     }
 
     fn report(&self) -> serde_json::Value {

@@ -48,7 +48,10 @@ impl<B: Backend> Tracker<B> {
             let more = if let Some((place, doubt)) = self.next_doubt() {
                 self.examine(place.0, &place.1, doubt, false)
             } else if let Some(listing) = self.state.listings.pop() {
-                self.list(&listing)
+                let others = self.state.listings.len();
+                let listed = self.list(&listing);
+                self.state.share_out(listing.share, others);
+                listed
             } else {
                 break;
             };
@@ -191,6 +194,7 @@ impl<B: Backend> Tracker<B> {
                         node,
                         deep: false,
                         fresh: true,
+                        share: 0.0,
                     });
                 }
             }

@@ -51,6 +51,8 @@ pub struct Listing {
     pub deep: bool,
     /// It was not watched before: what happened in it until now was not told.
     pub fresh: bool,
+    /// The part of the walk that it is, with all below it; see [`State::walked`].
+    pub share: f64,
 }
 
 impl Listing {
@@ -60,6 +62,7 @@ impl Listing {
             node,
             deep: true,
             fresh: false,
+            share: 0.0,
         }
     }
 }
@@ -95,6 +98,9 @@ pub struct State {
     pub doubted: HashSet<NodeId>,
     /// Directories to list; the last one first.
     pub listings: Vec<Listing>,
+    /// How much of a walk is done, from 0 to 1: a guess, by which the directories in one
+    /// directory are all equally much.
+    pub walked: f64,
     /// Directories to find again.
     pub missing: Vec<Missing>,
     /// Directories that cannot be read: named in every answer.
@@ -130,6 +136,7 @@ impl State {
             parked: Vec::new(),
             doubted: HashSet::new(),
             listings: Vec::new(),
+            walked: 0.0,
             missing: Vec::new(),
             blind: HashSet::new(),
             nested: HashSet::new(),
@@ -163,6 +170,19 @@ impl State {
     /// Whether something is kept only until a whole queue was read.
     pub fn is_unsettled(&self) -> bool {
         !self.missing.is_empty() || !self.aliases.is_empty() || self.lost.is_some()
+    }
+
+    /// A directory that was `share` of the walk has been listed. What is to be listed
+    /// in it comes after so many others in `listings`.
+    pub fn share_out(&mut self, share: f64, others: usize) {
+        let inside = self.listings.get_mut(others..).unwrap_or_default();
+        if inside.is_empty() {
+            self.walked += share;
+        }
+        let each = share / inside.len() as f64;
+        for listing in inside {
+            listing.share = each;
+        }
     }
 
     /// Takes one event in.
@@ -301,6 +321,7 @@ impl State {
                 node: nested,
                 deep: false,
                 fresh: false,
+                share: 0.0,
             });
         }
     }

@@ -275,6 +275,7 @@ impl<B: Backend> Tracker<B> {
                     node: TOP,
                     deep: false,
                     fresh: true,
+                    share: 1.0,
                 });
                 None
             }

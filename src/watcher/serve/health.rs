@@ -98,6 +98,7 @@ impl Server {
 
     pub(super) fn timers(&mut self) -> Option<End> {
         let now = Instant::now();
+        self.parts.give_way.proceed(now);
         if self.idle_at().is_some_and(|at| now >= at) {
             return Some(End::Idle);
         }

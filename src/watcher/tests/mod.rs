@@ -7,6 +7,7 @@
 mod random;
 mod regressions;
 mod snapshot;
+mod walk;
 
 use std::cell::{RefCell, RefMut};
 use std::collections::BTreeSet;
