@@ -48,6 +48,10 @@ const GATHER: Duration = Duration::from_millis(10);
 /// So often within that time they are taken at once.
 const PROMPT: u32 = 8;
 
+/// So many events in that time are a storm: what comes next is left to gather from the
+/// start, since each waking costs as much as a dozen of them.
+const STORM: u64 = 64;
+
 /// Why a watcher ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -315,7 +319,8 @@ impl Server {
     }
 
     fn pump(&mut self, asked: bool) -> Pumped {
-        self.gather_until = None;
+        let gathered = self.gather_until.take().is_some();
+        let taken = self.parts.tracker.state().taken;
         // A mount may have come between the last poll and a request.
         if self.mounts.woken() {
             self.look_at_mounts();
@@ -330,6 +335,9 @@ impl Server {
             self.crawl_began = Instant::now();
         }
         self.note_phase();
+        if gathered && self.parts.tracker.state().taken.saturating_sub(taken) >= STORM {
+            self.gather_until = Some(Instant::now() + GATHER);
+        }
         pumped
     }
 

@@ -98,6 +98,8 @@ pub struct State {
     pub doubted: HashSet<NodeId>,
     /// Directories to list; the last one first.
     pub listings: Vec<Listing>,
+    /// Events taken in.
+    pub taken: u64,
     /// How much of a walk is done, from 0 to 1: a guess, by which the directories in one
     /// directory are all equally much.
     pub walked: f64,
@@ -136,6 +138,7 @@ impl State {
             parked: Vec::new(),
             doubted: HashSet::new(),
             listings: Vec::new(),
+            taken: 0,
             walked: 0.0,
             missing: Vec::new(),
             blind: HashSet::new(),
@@ -187,6 +190,7 @@ impl State {
 
     /// Takes one event in.
     pub fn take(&mut self, event: Event<'_>) {
+        self.taken += 1;
         if self.guards.contains(&event.watch) {
             self.guarded(event);
         }
