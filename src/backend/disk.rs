@@ -49,6 +49,7 @@ struct Near {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Working {
     Top,
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     Near,
 }
 
@@ -97,6 +98,7 @@ impl Disk {
 
     /// Moves the working directory so that the path returned leads to the same as `path`
     /// from the top: for system calls that take no descriptor of a directory.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     pub fn lead_to<'a>(&mut self, path: &'a [u8]) -> nix::Result<&'a Path> {
         let entered = self.entered.as_mut().ok_or(Errno::EBADF)?;
         if let Some((near, name)) = entered.in_near(path)

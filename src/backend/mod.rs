@@ -113,6 +113,7 @@ pub enum StartError {
     /// The system's limit on watchers is used up (EMFILE on inotify: instances).
     LimitReached,
     /// This process, or the system, can open no more files.
+    #[cfg_attr(not(target_os = "linux"), expect(dead_code))]
     Descriptors,
     /// Anything else.
     Other(io::Error),
