@@ -7,9 +7,9 @@
 # Not shown: hooks, signing, and what a pager costs.
 
 commands_one () {
-	# size what prepare command-words
+	# size what prepare command-words; commands_rounds and commands_runs say how often
 	commands_round=0
-	while test "$commands_round" -lt 3
+	while test "$commands_round" -lt "$commands_rounds"
 	do
 		for commands_peer in $(rotate "$commands_round" $commands_peers)
 		do
@@ -18,7 +18,7 @@ commands_one () {
 			commands_git=$(peer_git "$commands_peer" "$commands_tree" true)
 			commands_prepare=$(printf '%s' "$3" | sed "s,GIT_OF_PEER,$commands_git,")
 			hyper commands "$2" "full, untracked cache true" "$commands_group" "$1" \
-				"$commands_peer" 4 "$commands_prepare" "$commands_git $4" || return 1
+				"$commands_peer" "$commands_runs" "$commands_prepare" "$commands_git $4" || return 1
 			case $2 in
 			checkout) $commands_git checkout -q base ;;
 			commit) $GIT -C "$commands_tree" update-ref refs/heads/base "$commands_base" ;;
@@ -30,6 +30,9 @@ commands_one () {
 }
 
 commands_size () {
+	# size rounds runs-in-each
+	commands_rounds=$2
+	commands_runs=$3
 	commands_tree=$(tree_of "$1") || return 1
 	commands_base=$($GIT -C "$commands_tree" rev-parse base) || return 1
 	groups "$(directories_of "$1")" >"$PERF_DIR/groups"
@@ -58,5 +61,6 @@ commands_size () {
 	done 3<"$PERF_DIR/groups"
 }
 
-commands_size 100k || exit 1
-test "$PERF_SIZE" != large || commands_size 1M || exit 1
+commands_size 4k 3 4 || exit 1
+commands_size 100k 3 4 || exit 1
+test "$PERF_SIZE" != large || commands_size 1M 2 3 || exit 1
