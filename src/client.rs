@@ -81,12 +81,9 @@ impl fmt::Display for Failure {
 /// Connects to the watcher of a worktree.
 pub fn reach(place: &Whereabouts) -> Result<OwnedFd, Failure> {
     let mut last = Failure::Nobody;
-    for path in place.sockets() {
-        // Whoever could write there could have planted anything, be it only a symbolic
-        // link to a socket that says nothing.
-        if !path.parent().is_some_and(crate::repo::is_private) {
-            continue;
-        }
+    // Whoever can write to the other directories could have planted anything, be it only a
+    // symbolic link to a socket that says nothing.
+    for path in place.private_sockets() {
         match reach_at(&path) {
             Ok(socket) => return Ok(socket),
             Err(Failure::Nobody) => {}

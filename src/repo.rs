@@ -122,6 +122,13 @@ impl Whereabouts {
         .into_iter()
     }
 
+    /// The same, less those in directories where others could have put anything. Whoever
+    /// connects to, opens or removes what lies there goes by these.
+    pub fn private_sockets(&self) -> impl Iterator<Item = PathBuf> {
+        self.sockets()
+            .filter(|socket| socket.parent().is_some_and(is_private))
+    }
+
     /// The name of one of the watcher's files, in whichever directory.
     pub fn file(&self, kind: &str) -> OsString {
         let mut name = self.identity.name().to_vec();

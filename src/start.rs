@@ -293,7 +293,7 @@ pub fn replace_older(place: &Whereabouts, theirs: u8) -> bool {
 
 /// Lets the next start try at once, whatever became of the last ones.
 pub fn forget_failures(place: &Whereabouts) {
-    for socket in place.sockets() {
+    for socket in place.private_sockets() {
         let lock = File::options()
             .read(true)
             .write(true)
@@ -311,11 +311,12 @@ pub fn forget_failures(place: &Whereabouts) {
 /// not wait for it as well. A watcher that finds its socket gone ends; so if this one was
 /// merely slow, the next command starts a new one.
 pub fn cut_off(place: &Whereabouts) {
-    for socket in place.sockets() {
+    for socket in place.private_sockets() {
         if std::fs::remove_file(&socket).is_ok()
             && let Ok(file) = File::options()
                 .write(true)
-                .custom_flags(nix::libc::O_NOFOLLOW)
+                // A fifo in its place would be waited for.
+                .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
                 .open(socket.with_extension("lock"))
         {
             let _ = Mark::Wedged.write(&file);

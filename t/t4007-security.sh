@@ -125,6 +125,39 @@ planted() {
 	rm -r /tmp/treewatch-0
 }
 
+# What lies in it is not opened either: a fifo would be waited for.
+test_the_directory_below_tmp_that_others_can_write_to() { in_namespace open_to_others; }
+open_to_others() {
+	private_tmp size=16m
+	# On the file system of /, so that the watcher's own files are in the git directory.
+	place=$(mktemp -d -p /var/tmp)
+	at_end "'$TREEWATCH' stop '$place/repo'; rm -rf '$place'"
+	test "$(stat -c %m "$place")" = / || skip_inside '/var/tmp is not on the file system of /'
+	cd "$place"
+	make_repo repo
+	at_work repo
+	name=$("$PEER" name repo)
+	mkdir -m 777 /tmp/treewatch-0
+	touch "/tmp/treewatch-0/$name.sock"
+	mkfifo "/tmp/treewatch-0/$name.lock" "/tmp/treewatch-0/$name.log"
+	pid=$(watcher_of repo)
+	kill -STOP "$pid"
+	at_end "kill -CONT $pid"
+	patient_hook 300 repo x
+	assert_everything
+	test -e "/tmp/treewatch-0/$name.sock"
+	kill -CONT "$pid"
+	ends "$pid"
+	rm -r repo/.git/treewatch
+	for command in status log; do
+		code=0
+		bounded 20 "$TREEWATCH" "$command" repo >said 2>&1 || code=$?
+		equal 3 "$code" "exit code of $command"
+	done
+	must_fail grep -q 'last start failed' said
+	rm -r /tmp/treewatch-0
+}
+
 test_a_symbolic_link_below_tmp() { in_namespace planted_link; }
 planted_link() {
 	private_tmp size=16m

@@ -1,6 +1,8 @@
 //! The state of a worktree's watcher as one JSON object, the same fields always, whether
 //! there is a watcher or not.
 
+use std::os::unix::fs::OpenOptionsExt;
+
 use nix::unistd::geteuid;
 use serde_json::{Map, Value, json};
 
@@ -100,8 +102,13 @@ fn without_answer(worktree: &Worktree, failure: &Failure) -> Value {
 
 /// What the lock file says of the last start, if it says anything.
 fn last_start(place: &Whereabouts) -> Option<String> {
-    place.sockets().find_map(|socket| {
-        let file = std::fs::File::open(socket.with_extension("lock")).ok()?;
+    place.private_sockets().find_map(|socket| {
+        let lock = std::fs::File::options()
+            .read(true)
+            // A fifo in its place would be waited for.
+            .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+            .open(socket.with_extension("lock"));
+        let file = lock.ok()?;
         match Mark::read(&file) {
             Mark::Failed { times, .. } => Some(format!(
                 "the last start failed ({times} in a row); the log says why"
@@ -114,9 +121,9 @@ fn last_start(place: &Whereabouts) -> Option<String> {
 /// The log of a worktree's watcher, if there is one.
 pub fn log(place: &Whereabouts) -> Option<std::path::PathBuf> {
     place
-        .sockets()
+        .private_sockets()
         .map(|socket| socket.with_extension("log"))
-        .find(|path| path.exists())
+        .find(|path| path.symlink_metadata().is_ok_and(|found| found.is_file()))
 }
 
 #[cfg(test)]
