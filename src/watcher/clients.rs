@@ -47,7 +47,8 @@ pub struct Client {
     followed: Vec<u8>,
     /// A follower has taken that frame, and has not been told since what is new.
     waits: bool,
-    /// When something last went through it.
+    /// When it was made, when its request was whole, or when something of an answer was last
+    /// taken.
     active: Instant,
 }
 
@@ -138,12 +139,13 @@ impl Client {
                 Ok(0) => self.step = Step::Done,
                 Ok(_) if room == 0 => self.refuse(Status::Bad, "the request is too long"),
                 Ok(count) => {
-                    self.active = Instant::now();
                     self.input.extend_from_slice(&buffer[..count]);
                     self.parse(identity);
                     if matches!(self.step, Step::Reading) {
+                        // One that comes a byte at a time has no more time than others.
                         continue;
                     }
+                    self.active = Instant::now();
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -394,5 +396,34 @@ impl Clients {
             .enumerate()
             .filter(|(_, client)| client.request().is_some());
         waiting.map(|(index, _)| index).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_trickles_in_has_no_more_time() {
+        let identity = Identity {
+            dev: 1,
+            ino: 2,
+            mntns: 3,
+        };
+        let request = Request {
+            kind: Kind::Status,
+            identity,
+            length: 0,
+        }
+        .encode();
+        let (mut other, ours) = UnixStream::pair().unwrap();
+        let mut client = Client::new(ours).unwrap();
+        let before = client.expires();
+        for byte in request {
+            assert!(before.is_some() && client.expires() == before);
+            other.write_all(&[byte]).unwrap();
+            client.read(&identity);
+        }
+        assert_eq!(client.request(), Some(Kind::Status));
     }
 }
