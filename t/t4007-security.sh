@@ -238,6 +238,23 @@ test_more_than_it_can_keep() {
 	disperse
 }
 
+# Those who come when it is full are not taken for those who leave at the same time.
+test_coming_and_going_at_once() {
+	make_repo repo
+	token=$(exact_token repo)
+	crowd silent repo 1000
+	status_is repo state watching
+	pid=$(watcher_of repo)
+	kill -STOP "$pid"
+	at_end "kill -CONT $pid"
+	"$PEER" together repo "$token" 3 >asked &
+	askers=$!
+	test_poll 30 grep -q asked asked
+	disperse
+	kill -CONT "$pid"
+	wait "$askers"
+}
+
 # Nothing in a repository is ever run or believed.
 test_no_program_of_the_repository_is_run() {
 	cold repo

@@ -166,11 +166,12 @@ impl Server {
             if self.mounts.own_is_gone() {
                 return End::TopGone;
             }
-            if woken.listener {
-                self.parts.clients.accept(&self.parts.listener);
-            }
             for index in woken.clients {
                 self.parts.clients.proceed(index);
+            }
+            // After the others: whoever comes may take the place, and the index, of another.
+            if woken.listener {
+                self.parts.clients.accept(&self.parts.listener);
             }
             let asking = self.parts.clients.asking();
             let mut pumped = None;
