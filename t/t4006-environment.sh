@@ -273,6 +273,28 @@ test_root_does_not_disturb_the_watcher_of_the_user() {
 	equal '' "$(find repo/.git/treewatch ! -user "$ORDINARY_UID")"
 }
 
+# The bits of its mode say that anybody may look into it.
+test_a_directory_that_an_access_control_list_closes() {
+	test "$(id -u)" = 0 || skip 'only root can be two users'
+	requires setfacl
+	make_repo repo
+	"$TREEWATCH" stop repo >/dev/null
+	rm -rf repo/.git/treewatch
+	other_user repo
+	mkdir repo/foreign repo/foreign/sub
+	setfacl -m "u:$ORDINARY_UID:r--" repo/foreign 2>/dev/null || skip 'no access control lists here'
+	equal 755 "$(stat -c %a repo/foreign)"
+	chmod 755 "$HOME/.." "$HOME/../work"
+	hook_of_user() { (cd repo && as_user env HOME=/nonexistent GIT_CONFIG_GLOBAL=/dev/null "$TREEWATCH" 2 "$1" >"$HOME/answer"); }
+	is_watching() { equal watching "$(as_user "$PEER" status repo state)"; }
+	hook_of_user x
+	test_poll 30 is_watching
+	hook_of_user x
+	hook_of_user "$(answer_token)"
+	assert_names foreign
+	as_user "$PEER" stop repo
+}
+
 test_two_users_of_one_repository() {
 	make_repo repo
 	at_work repo

@@ -292,12 +292,11 @@ fn go_home() {
     let _ = chdir("/");
 }
 
-/// Whether this process may surely list the directory and look up names in it. An access
-/// control list can close it to others than its owner, but only together with the bits
-/// of the group (acl(5)).
+/// Whether this process may surely list the directory and look up names in it. Only of its
+/// owner do the bits of the mode tell: an access control list can close it to anybody else,
+/// whatever they say (acl(5)).
 fn is_open(found: &FileStat) -> bool {
-    let open = |bits: u32| found.st_mode as u32 & bits == bits;
-    open(0o555) || open(0o500) && found.st_uid == nix::unistd::geteuid().as_raw()
+    found.st_mode as u32 & 0o500 == 0o500 && found.st_uid == nix::unistd::geteuid().as_raw()
 }
 
 fn is_dir(found: &FileStat) -> bool {
