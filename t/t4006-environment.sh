@@ -180,6 +180,9 @@ test_a_sandbox_without_locks() {
 test_a_sandbox_without_inotify() {
 	sandboxed inotify
 	status_is repo state degraded
+	"$TREEWATCH" status repo >said || :
+	grep 'error  *watching cannot begin: ' said
+	grep 'not watching: .*: watching cannot begin: ' repo/.git/treewatch/*.log
 	equal 1 "$(our_processes | wc -l)" processes
 }
 

@@ -6,7 +6,7 @@
 
 # Every field that programs may count on.
 FIELDS='state reason pid root backend instance sequence directories watches journal_paths resyncs
-queries rss_bytes uptime_s protocol version socket log exact_answers full_answers'
+queries rss_bytes uptime_s protocol version socket log exact_answers full_answers last_error'
 
 has_all_fields() {
 	local name

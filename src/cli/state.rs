@@ -15,7 +15,7 @@ use super::{process, watcher};
 
 /// Every field of a state, in the order in which it is shown. A watcher of another version
 /// may leave some out, or know more.
-pub const FIELDS: [&str; 30] = [
+pub const FIELDS: [&str; 31] = [
     "state",
     "reason",
     "pid",
@@ -37,6 +37,7 @@ pub const FIELDS: [&str; 30] = [
     "full_reasons",
     "query_us_mean",
     "query_us_max",
+    "last_error",
     "remote",
     "limit",
     "retry_in_s",

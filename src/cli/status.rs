@@ -75,6 +75,10 @@ fn screen(state: &Value, limit: Option<u64>, now: u64) -> String {
     }
     lines.add("state", Some(first));
     lines.add("because", text(&state["reason"]));
+    lines.add(
+        "error",
+        text(&state["last_error"]).filter(|_| state["state"] == "degraded"),
+    );
     for line in advice(state) {
         lines.add("what to do", Some(line));
     }

@@ -386,7 +386,12 @@ impl Server {
                 self.recovery.done();
             }
             Phase::Degraded(trouble) => {
-                log.line(format_args!("not watching: {}", report::words(trouble)));
+                let said = self.parts.tracker.last_error();
+                let said = said.map_or(String::new(), |said| format!(": {said}"));
+                log.line(format_args!(
+                    "not watching: {}{said}",
+                    report::words(trouble)
+                ));
                 let guarded = self.parts.tracker.state().guards.len() as u64 == recovery::GUARDS;
                 self.recovery.begin(trouble, Instant::now(), guarded);
             }

@@ -138,6 +138,7 @@ impl<B: Backend> Tracker<B> {
     fn begin(&mut self) {
         self.state = State::new(Journal::new(self.limits));
         self.finds.clear();
+        self.last_error = None;
         self.phase = match self.backend.restart() {
             Ok(()) => Phase::Crawling,
             Err(StartError::LimitReached) => Phase::Degraded(Trouble::Instances),
@@ -420,7 +421,8 @@ impl<B: Backend> Tracker<B> {
         &self.instance
     }
 
-    /// What the system said when it last refused something that matters.
+    /// What the system said when it last refused something that matters, since the last
+    /// resync.
     pub fn last_error(&self) -> Option<&str> {
         self.last_error.as_deref()
     }
