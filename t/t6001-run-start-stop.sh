@@ -99,6 +99,9 @@ test_run_shows_paths_and_ends_with_a_signal() {
 	equal treewatch "$(cat "/proc/$run/comm")" "process name"
 	echo more >>repo/dir/sub/deep/file
 	test_poll 10 grep -x 'changed dir/sub/deep/file' "$HOME/err"
+	# A name cannot steer the terminal: not by U+009B either.
+	touch "repo/$(printf 'a\033b\302\233c')"
+	test_poll 10 grep -x 'changed a?b?c' "$HOME/err"
 	kill -INT "$run"
 	ends_with 0 "$run"
 	is_state not-running repo

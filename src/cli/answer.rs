@@ -42,11 +42,13 @@ fn path_json(path: &[u8]) -> Value {
     }
 }
 
-/// A path on a line of its own: as it is, or, if something in it would not show on a line,
-/// in quotes with escapes as git writes them (git-config(1), `core.quotePath`).
+/// A path on a line of its own: as it is, or, if something in it would not show on a line
+/// or could steer a terminal, in quotes with escapes as git writes them (git-config(1),
+/// `core.quotePath`).
 pub fn quoted(path: &[u8]) -> Vec<u8> {
     let plain = |byte: u8| byte >= b' ' && byte != 0x7f && byte != b'"' && byte != b'\\';
-    if path.iter().all(|&byte| plain(byte)) && std::str::from_utf8(path).is_ok() {
+    let shows = |text: &str| !text.contains(char::is_control);
+    if path.iter().all(|&byte| plain(byte)) && std::str::from_utf8(path).is_ok_and(shows) {
         return path.to_vec();
     }
     let mut out = vec![b'"'];
@@ -93,5 +95,7 @@ mod tests {
         assert_eq!(quoted("grün tee".as_bytes()), "grün tee".as_bytes());
         assert_eq!(quoted(b"a\nb\"c\\"), br#""a\nb\"c\\""#);
         assert_eq!(quoted(b"\xff\x01"), br#""\377\001""#);
+        // Some terminals take U+009B for ESC [.
+        assert_eq!(quoted("\u{9b}2J".as_bytes()), br#""\302\2332J""#);
     }
 }

@@ -36,18 +36,15 @@ impl Echo {
         if begins {
             return;
         }
-        let mut text = Vec::new();
+        let mut text = String::new();
         for path in parts.filter(|path| !path.is_empty()) {
-            text.extend_from_slice(b"changed ");
-            text.extend(path.iter().map(|&byte| match byte {
-                // A name must not steer the terminal.
-                0..=0x1f | 0x7f => b'?',
-                byte => byte,
-            }));
-            text.push(b'\n');
+            text.push_str("changed ");
+            // A name must not steer the terminal.
+            text.push_str(&String::from_utf8_lossy(path).replace(char::is_control, "?"));
+            text.push('\n');
         }
         // A terminal that has gone is told by a signal.
-        let _ = std::io::stderr().write_all(&text);
+        let _ = std::io::stderr().write_all(text.as_bytes());
     }
 }
 
