@@ -38,7 +38,9 @@ pub fn run() -> i32 {
     match (first.as_deref().map(OsStrExt::as_bytes), second) {
         (Some(b"2"), Some(token)) if only_two => hook::version_2(&token),
         (Some(b"1"), Some(_)) if only_two => hook::version_1(),
-        (Some(first), Some(second)) if first == watcher::COMMAND.as_bytes() => {
+        (Some(first), Some(second))
+            if first == watcher::COMMAND.as_bytes() && arguments.len() == 3 =>
+        {
             let rest: Vec<OsString> = std::iter::once(second).chain(arguments).collect();
             watcher::main(&rest)
         }

@@ -33,6 +33,24 @@ test_version_is_said() {
 	same out short
 }
 
+# README.md and the help have the same list.
+test_exit_codes_are_those_of_the_readme() {
+	"$TREEWATCH" help >long
+	sed -n 's/^| \([0-9]\) | \(.*\) |$/\1  \2/p' "$TOP/README.md" | tr -d '`' >expected
+	test -s expected
+	sed -n '/^Exit codes:/,/^$/p' long | sed '1d; $d' | paste -sd' ' | sed 's/  *\([0-9]\)  /\n\1  /g; s/   */ /g' |
+		sed '1d; s/^\([0-9]\) /\1  /' >got
+	same expected got
+}
+
+test_what_only_the_program_itself_says_is_no_command() {
+	for words in serve 'serve x' 'serve --help'; do
+		# shellcheck disable=SC2086 # words
+		exits 2 "$TREEWATCH" $words 2>err
+		grep "unrecognized subcommand 'serve'" err
+	done
+}
+
 test_git_treewatch_is_a_subcommand() {
 	plain_repo repo
 	mkdir bin

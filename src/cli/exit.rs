@@ -8,7 +8,7 @@ pub const OK: u8 = 0;
 pub const NO: u8 = 1;
 /// The command line was not understood.
 pub const USAGE: u8 = 2;
-/// No watcher is running (`status`, `log`); the same number as for
+/// No watcher is running (`status`, `log`; `watch` when it ends); the same number as for
 /// other services (LSB, "program is not running").
 pub const NOT_RUNNING: u8 = 3;
 /// There is no worktree here, or none that can be watched.
@@ -25,7 +25,7 @@ Exit codes:
   1  the answer is no: a watcher that cannot watch (status), something not well (doctor),
      a difference (verify)
   2  the command line was not understood
-  3  no watcher is running (status)
+  3  no watcher is running (status, log; watch when it ends)
   4  there is no worktree here, or none that can be watched
   5  it could not be done; stderr says why
   6  a watcher is running already (run)
