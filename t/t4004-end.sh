@@ -114,6 +114,17 @@ test_changed_settings_are_taken_up() {
 	at_work repo
 }
 
+# The configuration is not in its own git directory.
+test_changed_settings_are_taken_up_in_a_linked_worktree() {
+	make_repo repo
+	git -C repo worktree add -q ../linked
+	at_work linked
+	pid=$(watcher_of linked)
+	git -C linked config treewatch.idleTimeout 3h
+	ends "$pid"
+	at_work linked
+}
+
 test_its_socket_is_removed() {
 	watching repo
 	rm repo/.git/treewatch/*.sock

@@ -30,7 +30,7 @@ mod tests;
 pub mod tracker;
 pub mod tree;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -150,11 +150,20 @@ pub fn begin(
     Ok(())
 }
 
-/// The directories outside the tree whose end is ours as well.
+/// The directories outside the tree whose end is ours as well, and the one that the
+/// configuration is in: for a linked worktree that is another (gitrepository-layout(5),
+/// `commondir`).
 fn guards(git_dir: &Path, files: &Files) -> Vec<Vec<u8>> {
+    let common = std::fs::read(git_dir.join("commondir")).ok();
+    let common = common.and_then(|text| {
+        let path = OsStr::from_bytes(text.trim_ascii_end());
+        git_dir.join(path).canonicalize().ok()
+    });
     [git_dir, files.dir()]
+        .into_iter()
+        .chain(common.as_deref())
         .map(|dir| dir.as_os_str().as_bytes().to_vec())
-        .into()
+        .collect()
 }
 
 /// Moves what the starter handed over out of the way of standard input and output, which

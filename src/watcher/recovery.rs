@@ -14,8 +14,9 @@ const WAIT: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs
 /// So often a watcher that not even these watches tell of its end looks by itself.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Watches outside the tree: the git directory, and the directory of our files.
-pub const GUARDS: u64 = 2;
+/// Watches outside the tree, at the most: the git directory, the one that all linked
+/// worktrees share, and the directory of our files.
+const GUARDS: u64 = 3;
 
 /// See the module's text.
 pub struct Recovery {

@@ -21,7 +21,7 @@ use super::front::{self, HookAnswer};
 use super::give_way::GiveWay;
 use super::index;
 use super::mounts::Mounts;
-use super::recovery::{self, Recovery};
+use super::recovery::Recovery;
 use super::report::{self, Counters};
 use super::tracker::{Phase, Pumped, Tracker};
 use crate::backend::Backend;
@@ -392,7 +392,7 @@ impl Server {
                     "not watching: {}{said}",
                     report::words(trouble)
                 ));
-                let guarded = self.parts.tracker.state().guards.len() as u64 == recovery::GUARDS;
+                let guarded = self.parts.tracker.is_guarded();
                 self.recovery.begin(trouble, Instant::now(), guarded);
             }
         }

@@ -128,6 +128,11 @@ impl<B: Backend> Tracker<B> {
         self.set_guards();
     }
 
+    /// Whether all of these are being watched.
+    pub fn is_guarded(&self) -> bool {
+        self.state.guards.len() == self.guards.len()
+    }
+
     /// Starts again from nothing: what was handed out before gets "everything".
     pub fn resync(&mut self, reason: &'static str) {
         self.resyncs += 1;
