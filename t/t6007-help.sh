@@ -78,6 +78,10 @@ test_man_pages_and_completions_are_made() {
 	done
 	must_fail test -e made/man1/treewatch-generate.1
 	grep 'Exit codes' made/man1/treewatch.1
+	# Nor is an option in them that the command does not take.
+	exits 2 "$TREEWATCH" query --version 2>/dev/null
+	must_fail grep -F '\-\-version' made/man1/treewatch-query.1
+	grep 'Print short help' made/man1/treewatch-query.1
 	bash -n made/bash/treewatch
 	for file in made/bash/treewatch made/zsh/_treewatch made/fish/treewatch.fish; do
 		for command in $COMMANDS; do grep -q "$command" "$file"; done

@@ -38,10 +38,13 @@ fn all(dir: &Path) -> io::Result<()> {
     fs::create_dir_all(&man)?;
     // For `git help treewatch` and `git treewatch --help`.
     fs::write(man.join("git-treewatch.1"), ".so man1/treewatch.1\n")?;
-    let command = Arguments::command().disable_help_subcommand(true);
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    // Only then do subcommands have the options that are for all of them.
+    command.build();
     page(&command, "treewatch", &man)?;
     for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
-        page(sub, &format!("treewatch-{}", sub.get_name()), &man)?;
+        let name = format!("treewatch-{}", sub.get_name());
+        page(&sub.clone().disable_version_flag(true), &name, &man)?;
     }
     Ok(())
 }
