@@ -114,6 +114,13 @@ planted() {
 	test -z "$(ls -A /tmp/treewatch-0)"
 	# Nor is anything believed that sits there.
 	name=$("$PEER" name mounted/repo)
+	setpriv --reuid=1 --regid=1 --clear-groups flock --no-fork "/tmp/treewatch-0/$name.lock" sleep infinity &
+	at_end "kill $!"
+	test_poll 30 test -e "/tmp/treewatch-0/$name.lock"
+	test_poll 30 must_fail flock --nonblock --shared "/tmp/treewatch-0/$name.lock" true
+	bounded 20 "$TREEWATCH" stop mounted/repo
+	kill $!
+	rm "/tmp/treewatch-0/$name.lock"
 	mkdir -m 700 mine
 	perl -MIO::Socket::UNIX -e 'my $l = IO::Socket::UNIX->new(Local => $ARGV[0], Listen => 5) or die $!;
 		$| = 1; print "ready\n"; <STDIN>' "$PWD/mine/silent" </dev/zero >ready &

@@ -17,7 +17,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::geteuid;
 
 use crate::client::{self, Failure};
-use crate::repo::Whereabouts;
+use crate::repo::{Whereabouts, is_private, users_directory};
 use crate::sys::{self, Process};
 use crate::wire::Kind;
 
@@ -253,10 +253,13 @@ fn end(target: Target, top: &Path) -> Result<Stopped, Problem> {
     Ok(Stopped::Forced(pid))
 }
 
-/// Where the lock may be.
+/// Where the lock may be. Not below /tmp if somebody else has made the directory there:
+/// nothing that they put into it is to stand in our way.
 fn locks(place: &Whereabouts) -> Vec<PathBuf> {
+    let below_tmp = users_directory();
     place
         .sockets()
+        .filter(|socket| !socket.starts_with(&below_tmp) || is_private(&below_tmp))
         .map(|socket| socket.with_extension("lock"))
         .collect()
 }
