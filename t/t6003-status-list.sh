@@ -119,6 +119,10 @@ test_list_shows_every_watcher_wherever_it_is_asked() {
 	"$TREEWATCH" list >out
 	grep "not watching .*$PWD/one\$" out
 	grep " watching .*$PWD/the other\$" out
+	# As one that was cut off.
+	rm one/.git/treewatch/*.sock
+	"$TREEWATCH" list --json >out
+	grep '"reason": "its socket is not there' out
 }
 
 test_list_names_a_watcher_in_the_foreground() {

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::client::Failure;
+
 use super::answer::quoted;
 use super::problem::Outcome;
 use super::process::{self, Running};
@@ -26,7 +28,11 @@ fn state_of(running: &Running) -> Value {
         Ok(state) => state::whole(state),
         Err(failure) => state::whole(json!({
             "state": "degraded",
-            "reason": watcher::words(&failure),
+            "reason": match failure {
+                // Its process is there.
+                Failure::Nobody => "its socket is not there: it was cut off because it did not answer, is about to end, or runs in a container".to_owned(),
+                failure => watcher::words(&failure),
+            },
             "pid": running.process.pid(),
             "root": running.root().map(|root| root.to_string_lossy().into_owned()),
         })),
