@@ -145,11 +145,13 @@ fn program(name: &str, path: Option<&OsStr>) -> Option<PathBuf> {
         .find(|file| access(file, AccessFlags::X_OK).is_ok() && file.is_file())
 }
 
-/// git's booleans (git-config(1)).
+/// git's booleans (git-config(1)): words, or any number but 0 (git: parse.c,
+/// `git_parse_maybe_bool`).
 fn truth(value: &str) -> bool {
-    ["true", "yes", "on", "1"]
+    ["true", "yes", "on"]
         .iter()
         .any(|yes| value.eq_ignore_ascii_case(yes))
+        || value.parse::<i32>().is_ok_and(|number| number != 0)
 }
 
 /// Seconds, or a number with `s`, `m`, `h` or `d`.
@@ -194,6 +196,19 @@ mod tests {
         );
         assert!(config.allow_remote);
         assert!(config.ignore_case);
+    }
+
+    #[test]
+    fn a_boolean_is_what_it_is_to_git() {
+        let ignores = |value: &str| {
+            Config::parse(format!("core.ignorecase\n{value}\0").as_bytes()).ignore_case
+        };
+        for yes in ["true", "YES", "on", "1", "2", "-1"] {
+            assert!(ignores(yes), "{yes}");
+        }
+        for no in ["false", "no", "off", "0", "00", "", "maybe"] {
+            assert!(!ignores(no), "{no}");
+        }
     }
 
     #[test]
