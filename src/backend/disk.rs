@@ -24,6 +24,8 @@ pub struct Disk {
     top: PathBuf,
     device: u64,
     inode: u64,
+    /// Who this process is.
+    user: u32,
     trusts_link_counts: bool,
     entered: Option<Entered>,
 }
@@ -66,6 +68,7 @@ impl Disk {
             top: top.to_owned(),
             device: found.st_dev as u64,
             inode: found.st_ino as u64,
+            user: nix::unistd::geteuid().as_raw(),
             trusts_link_counts: trusts_link_counts(top),
             entered: None,
         })
@@ -118,6 +121,13 @@ impl Disk {
             None => fstatat(&entered.top, relative(path), AtFlags::AT_SYMLINK_NOFOLLOW),
         }
         .ok()
+    }
+
+    /// Whether this process may surely list the directory and look up names in it. Only of
+    /// its owner do the bits of the mode tell: an access control list can close it to anybody
+    /// else, whatever they say (acl(5)).
+    fn is_open(&self, found: &FileStat) -> bool {
+        found.st_mode as u32 & 0o500 == 0o500 && found.st_uid == self.user
     }
 
     fn is_top(&self, found: &FileStat) -> bool {
@@ -230,7 +240,7 @@ impl OnDisk for Disk {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC | OFlag::O_NOFOLLOW;
         let entered = self.entered.as_ref().ok_or(Errno::EBADF)?;
         let mut dir = Dir::openat(&entered.top, relative(path), flags, Mode::empty())?;
-        let surely_open = fstat(&dir).is_ok_and(|found| is_open(&found));
+        let surely_open = fstat(&dir).is_ok_and(|found| self.is_open(&found));
         let mut unknown = Vec::new();
         for entry in dir.iter() {
             let entry = entry?;
@@ -263,7 +273,7 @@ impl OnDisk for Disk {
         self.trusts_link_counts
             && self
                 .look(path)
-                .is_some_and(|found| is_dir(&found) && found.st_nlink == 2 && is_open(&found))
+                .is_some_and(|found| is_dir(&found) && found.st_nlink == 2 && self.is_open(&found))
     }
 
     fn inode(&mut self, path: &[u8]) -> Option<Inode> {
@@ -290,13 +300,6 @@ impl OnDisk for Disk {
 fn go_home() {
     // "/" can always be entered by a process that was started.
     let _ = chdir("/");
-}
-
-/// Whether this process may surely list the directory and look up names in it. Only of its
-/// owner do the bits of the mode tell: an access control list can close it to anybody else,
-/// whatever they say (acl(5)).
-fn is_open(found: &FileStat) -> bool {
-    found.st_mode as u32 & 0o500 == 0o500 && found.st_uid == nix::unistd::geteuid().as_raw()
 }
 
 fn is_dir(found: &FileStat) -> bool {
