@@ -10,7 +10,8 @@
 //! The niceness of the process would do nothing against another session, and nobody but
 //! root can take it back.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Write};
 use std::time::{Duration, Instant};
 
 /// So long it gives way.
@@ -21,15 +22,16 @@ const AT_MOST: Duration = Duration::from_secs(2);
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// The niceness of the session: its weight is 110 instead of 1024.
-const NICE: &str = "10";
+const NICE: &[u8] = b"10";
 
 /// Whether a watcher gives way.
 #[derive(Default)]
 pub enum GiveWay {
     /// It may, once: its session is its own.
     Ready,
-    /// It does, until then.
-    Until(Instant),
+    /// It does, until then. What to take it back by is held open: nobody knows whether it
+    /// can be opened by then.
+    Until(Instant, File),
     /// It did, or its session is not its own.
     #[default]
     Never,
@@ -39,9 +41,10 @@ impl GiveWay {
     /// The walk takes long, and a command goes on without its end.
     pub fn begin(&mut self, now: Instant) {
         if matches!(self, Self::Ready) {
-            *self = match set(NICE) {
-                Ok(()) => Self::Until(now + AT_MOST),
-                // No such groups here, or /proc may not be written to.
+            *self = match lower() {
+                Ok(file) => Self::Until(now + AT_MOST, file),
+                // No such groups here, or /proc may not be written to, or somebody else did
+                // so a moment ago.
                 Err(_) => Self::Never,
             };
         }
@@ -50,7 +53,7 @@ impl GiveWay {
     /// The walk has ended.
     pub fn end(&mut self, now: Instant) {
         match self {
-            Self::Until(at) => *at = now.min(*at),
+            Self::Until(at, _) => *at = now.min(*at),
             Self::Ready => *self = Self::Never,
             Self::Never => {}
         }
@@ -59,22 +62,28 @@ impl GiveWay {
     /// When [`GiveWay::proceed`] has something to do.
     pub fn due_at(&self) -> Option<Instant> {
         match self {
-            Self::Until(at) => Some(*at),
+            Self::Until(at, _) => Some(*at),
             Self::Ready | Self::Never => None,
         }
     }
 
     /// Stops giving way if it is time to.
     pub fn proceed(&mut self, now: Instant) {
-        if self.due_at().is_some_and(|at| now >= at) {
-            *self = match set("0") {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Self::Until(now + AGAIN),
-                _ => Self::Never,
-            };
+        let Self::Until(at, file) = self else {
+            return;
+        };
+        if now < *at {
+            return;
+        }
+        match file.write_all(b"0") {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => *at = now + AGAIN,
+            _ => *self = Self::Never,
         }
     }
 }
 
-fn set(nice: &str) -> io::Result<()> {
-    std::fs::write("/proc/self/autogroup", nice)
+fn lower() -> io::Result<File> {
+    let mut file = File::options().write(true).open("/proc/self/autogroup")?;
+    file.write_all(NICE)?;
+    Ok(file)
 }
