@@ -90,7 +90,13 @@ impl<'a> Executor<'a> {
             }
             Op::Replace { path, text: n } => {
                 let beside = path.parent().join(b".swp~");
-                fs::write(self.at(&beside), text(*n))?;
+                OpenOptions::new()
+                    .write(true)
+                    .create(true)
+                    .truncate(true)
+                    .custom_flags(nix::libc::O_NONBLOCK)
+                    .open(self.at(&beside))?
+                    .write_all(text(*n).as_bytes())?;
                 fs::rename(self.at(&beside), self.at(path))
             }
             Op::Touch { path } => {
@@ -323,7 +329,12 @@ pub fn copy_all(from: &Path, to: &Path, left: &mut usize) -> std::io::Result<()>
             .create_new(true)
             .mode(meta.mode() & 0o777)
             .open(to)?;
-        return std::io::copy(&mut File::open(from)?, &mut new).map(drop);
+        // Another process may just have put a fifo in its place, which would be waited for.
+        let mut old = OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open(from)?;
+        return std::io::copy(&mut old, &mut new).map(drop);
     }
     if meta.is_dir() {
         DirBuilder::new().mode(0o755).create(to)?;
