@@ -122,6 +122,11 @@ impl Client {
         (matches!(self.step, Step::Following) && taken).then_some(&*self.followed)
     }
 
+    /// There was no room for its next frame: it is to be tried again in the next round.
+    pub fn put_off(&mut self) {
+        self.waits = true;
+    }
+
     /// Sends a follower its next frame.
     pub fn follow_up(&mut self, frame: &[u8]) {
         let token = frame.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -261,18 +266,26 @@ impl Clients {
     /// Adds one and reads what it has to say.
     pub fn add(&mut self, mut client: Client) {
         if self.list.len() >= CLIENTS_MAX {
-            let silent = |client: &Client| matches!(client.step, Step::Asking(_) | Step::Following);
-            if let Some((oldest, _)) = self
-                .list
-                .iter()
-                .enumerate()
-                .min_by_key(|(_, c)| (silent(c), c.active))
-            {
-                self.list.swap_remove(oldest);
-            }
+            self.make_room();
         }
         client.read(&self.identity);
         self.list.push(client);
+    }
+
+    /// Lets go of the one that has done nothing for longest; of one that waits for us only if
+    /// there is no other. `false` if there is none at all.
+    fn make_room(&mut self) -> bool {
+        let waits = |client: &Client| matches!(client.step, Step::Asking(_) | Step::Following);
+        let oldest = self
+            .list
+            .iter()
+            .enumerate()
+            .min_by_key(|(_, client)| (waits(client), client.active))
+            .map(|(index, _)| index);
+        oldest.is_some_and(|index| {
+            self.list.swap_remove(index);
+            true
+        })
     }
 
     /// Takes new connections from the queue.
@@ -291,12 +304,10 @@ impl Clients {
                         error.raw_os_error(),
                         Some(nix::libc::EMFILE | nix::libc::ENFILE)
                     ) {
-                        if self.list.is_empty() {
-                            self.turn_away(listener);
-                        } else {
-                            self.list.remove(0);
+                        if self.make_room() {
                             continue;
                         }
+                        self.turn_away(listener);
                     }
                     return;
                 }
@@ -402,6 +413,37 @@ impl Clients {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn room_is_made_by_who_waits_for_nothing() {
+        let identity = Identity {
+            dev: 1,
+            ino: 2,
+            mntns: 3,
+        };
+        let mut clients = Clients::new(identity);
+        assert!(!clients.make_room());
+        let mut others = Vec::new();
+        for kind in [Some(Kind::Query), None, Some(Kind::Query), None] {
+            let (mut other, ours) = UnixStream::pair().unwrap();
+            if let Some(kind) = kind {
+                let request = Request {
+                    kind,
+                    identity,
+                    length: 0,
+                };
+                other.write_all(&request.encode()).unwrap();
+            }
+            clients.add(Client::new(ours).unwrap());
+            others.push(other);
+        }
+        let asking = |clients: &Clients| (clients.iter().count(), clients.asking().len());
+        assert_eq!(asking(&clients), (4, 2));
+        for left in [(3, 2), (2, 2), (1, 1), (0, 0)] {
+            assert!(clients.make_room());
+            assert_eq!(asking(&clients), left);
+        }
+    }
 
     #[test]
     fn a_request_that_trickles_in_has_no_more_time() {

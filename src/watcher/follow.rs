@@ -73,6 +73,8 @@ pub fn tell<B: Backend>(
         // others have taken theirs.
         if clients.has_room_for(frame.len() + PENDING_MAX / 2) {
             clients.get_mut(index).follow_up(&frame);
+        } else {
+            clients.get_mut(index).put_off();
         }
     }
 }
