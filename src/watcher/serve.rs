@@ -1,4 +1,5 @@
-//! The event loop: one thread, one poll, nothing that blocks.
+//! The event loop: one thread, one poll, nothing that waits for somebody else (but for git,
+//! when settings may have changed).
 //!
 //! Whatever wakes it (a client, an event, a mount, a signal, a timer), a round is the
 //! same: read requests; take in events and look at the disk for a few milliseconds;
