@@ -65,6 +65,10 @@ test_what_is_wrong_is_found_with_what_to_do() {
 	finds repo 'hook version'
 	grep -x '  git config --local --unset core.fsmonitorHookVersion' out
 	git -C repo config --unset core.fsmonitorHookVersion
+	export GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=core.fsmonitorHookVersion GIT_CONFIG_VALUE_0=1
+	finds repo 'hook version'
+	grep "^  take core.fsmonitorHookVersion out of git's command line" out
+	unset GIT_CONFIG_COUNT
 	settle repo
 	kill -STOP "$(field pid repo)"
 	finds repo 'watcher .*\(does not answer\|no socket\)'

@@ -12,7 +12,7 @@ use super::problem::Problem;
 use super::settings::Settings;
 use super::show;
 use super::worktree::{Worktree, user};
-use crate::watcher::remote;
+use crate::watcher::{mounts, remote};
 
 /// The first git that speaks version 2 of the hook protocol.
 const OLDEST: (u32, u32) = (2, 26);
@@ -156,10 +156,11 @@ fn hook_version(settings: &Settings<'_>) -> Result<Option<Finding>, Problem> {
                 found.value.to_string_lossy(),
                 found.scope
             ),
-            format!(
-                "git config --{} --unset core.fsmonitorHookVersion",
-                found.scope
-            ),
+            match &*found.scope {
+                // git-config(1), --show-scope: no file that could be changed.
+                "command" => "take core.fsmonitorHookVersion out of git's command line, or of GIT_CONFIG_COUNT and GIT_CONFIG_PARAMETERS in the environment".to_owned(),
+                scope => format!("git config --{scope} --unset core.fsmonitorHookVersion"),
+            },
         )
     }))
 }
@@ -275,22 +276,40 @@ fn file_system(worktree: &Worktree, settings: &Settings<'_>) -> Finding {
 /// The type of the file system with the longest mount point above the path (proc(5),
 /// /proc/self/mountinfo).
 fn name_of(path: &Path) -> String {
-    let text = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let mounts = text.lines().filter_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let point = before.split(' ').nth(4)?;
-        path.starts_with(point)
-            .then_some((point.len(), after.split(' ').next()?))
+    kind_at(
+        path,
+        &std::fs::read("/proc/self/mountinfo").unwrap_or_default(),
+    )
+    .unwrap_or_else(|| "local".to_owned())
+}
+
+/// The type of the file system that a path is on, by a mountinfo.
+fn kind_at(path: &Path, mountinfo: &[u8]) -> Option<String> {
+    let mounts = mountinfo.split(|&byte| byte == b'\n').filter_map(|line| {
+        let point = mounts::point(line).filter(|point| path.starts_with(point))?;
+        Some((point.as_os_str().len(), mounts::kind(line)?))
     });
-    mounts
-        .max_by_key(|(length, _)| *length)
-        .map_or("local", |(_, kind)| kind)
-        .to_owned()
+    // Of several in one place, the last is on top.
+    let (_, kind) = mounts.max_by_key(|(length, _)| *length)?;
+    Some(String::from_utf8_lossy(kind).into_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_mount_is_found_whatever_its_name() {
+        let mountinfo = b"20 1 8:1 / / rw - ext4 /dev/a rw\n\
+            21 20 0:5 / /a\\040place rw shared:1 - nfs4 host:/ rw\n\
+            22 20 0:6 / /a rw - tmpfs none rw\n\
+            23 20 0:7 / /a rw - xfs /dev/b rw\n";
+        let kind = |path: &str| kind_at(Path::new(path), mountinfo);
+        assert_eq!(kind("/a place/repo").as_deref(), Some("nfs4"));
+        assert_eq!(kind("/a/repo").as_deref(), Some("xfs"));
+        assert_eq!(kind("/ab").as_deref(), Some("ext4"));
+        assert_eq!(kind_at(Path::new("/"), b""), None);
+    }
 
     #[test]
     fn versions_are_read() {

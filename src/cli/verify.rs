@@ -37,7 +37,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     match text.parse() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),
         Err(_) => humantime::parse_duration(text)
-            .map_err(|_| "seconds are meant, or a number with s, m or h, such as 5m".to_owned()),
+            .map_err(|_| "seconds are meant, or a number with s, m, h or d, such as 5m".to_owned()),
     }
 }
 

@@ -89,20 +89,23 @@ impl Mounts {
 
     /// The types of the file systems mounted below the top.
     pub fn types(&self) -> impl Iterator<Item = &[u8]> {
-        self.below.iter().filter_map(|line| {
-            let mut fields = line
-                .split(|&byte| byte == b' ')
-                .skip_while(|field| *field != b"-");
-            fields.next()?;
-            fields.next()
-        })
+        self.below.iter().filter_map(|line| kind(line))
     }
 }
 
-/// Where a line of a mountinfo says that something is mounted.
-fn point(line: &[u8]) -> Option<PathBuf> {
+/// Where a line of a mountinfo says that something is mounted (proc(5)).
+pub fn point(line: &[u8]) -> Option<PathBuf> {
     let field = line.split(|&byte| byte == b' ').nth(4)?;
     Some(OsString::from_vec(unescaped(field)).into())
+}
+
+/// The type of the file system that is mounted there.
+pub fn kind(line: &[u8]) -> Option<&[u8]> {
+    let mut fields = line
+        .split(|&byte| byte == b' ')
+        .skip_while(|field| *field != b"-");
+    fields.next()?;
+    fields.next()
 }
 
 /// Whether a mountinfo has the mount with this id (its first field; the same number as
