@@ -73,17 +73,23 @@ oracle_after_loss() {
 	local repo=${1:-.} mode=${2:-all} index work code=0
 	work=$(mktemp -d "$HOME/oracle.XXXXXX")
 	index=$(index_of "$repo")
-	if test -e "$index"; then cp -p "$index" "$work/index"; fi
+	keep_index
 
 	# The watched one first: what has only just happened must be in it.
 	status_watched "$repo" "$mode" >"$work/watched" || return
 	status_plain "$repo" "$work/index" "$mode" >"$work/plain" || return
 	same_status "$repo" "$mode" "$work" || code=1
 	assert_skippable "$repo" || return
+	keep_index
 	status_watched "$repo" "$mode" >"$work/watched" || return
 	same_status "$repo" "$mode" "$work" || code=1
 	if test "$code" = 0; then rm -rf "$work"; fi
 	return "$code"
+}
+
+# The index as it is before the next command.
+keep_index() {
+	if test -e "$index"; then cp -p "$index" "$work/index"; fi
 }
 
 # oracle_after_rename [REPO [MODE]]: the same after directories were renamed.
@@ -97,11 +103,14 @@ watches_inodes() {
 	test "$(git config treewatch.backend)" = inotify
 }
 
-# Compare, excusing only what git does wrong with no monitor at all.
+# Compare, excusing only what git does wrong with no monitor at all, from the same index:
+# when listings of all and of some alternate, or when a directory was closed for a while
+# (one that could not be opened is in no listing, and opening it does not change the one
+# above).
 same_status() {
 	local repo=$1 mode=$2 work=$3
 	cmp -s "$work/plain" "$work/watched" && return
-	if test "$mode" = normal && uses_untracked_cache "$repo"; then
+	if uses_untracked_cache "$repo"; then
 		status_unmonitored "$repo" "$work/index" "$mode" >"$work/unmonitored"
 		if cmp -s "$work/unmonitored" "$work/watched"; then
 			echo "note: git's untracked cache is wrong here without a monitor too"
