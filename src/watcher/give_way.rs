@@ -25,7 +25,6 @@ const AGAIN: Duration = Duration::from_millis(100);
 const NICE: &[u8] = b"10";
 
 /// Whether a watcher gives way.
-#[derive(Default)]
 pub enum GiveWay {
     /// It may, once: its session is its own.
     Ready,
@@ -33,7 +32,6 @@ pub enum GiveWay {
     /// can be opened by then.
     Until(Instant, File),
     /// It did, or its session is not its own.
-    #[default]
     Never,
 }
 

@@ -18,6 +18,7 @@ pub mod limits;
 pub mod links;
 pub mod log;
 pub mod mounts;
+pub mod names;
 pub mod recovery;
 mod refused;
 pub mod remote;

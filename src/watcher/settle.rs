@@ -484,33 +484,3 @@ impl<B: Backend> Tracker<B> {
         }
     }
 }
-
-/// The entries of one directory: names end to end, so that listing allocates little.
-#[derive(Default)]
-pub(super) struct Names {
-    bytes: Vec<u8>,
-    ends: Vec<(usize, bool)>,
-}
-
-impl Names {
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.ends.clear();
-        self.bytes.shrink_to(64 << 10);
-        self.ends.shrink_to(4 << 10);
-    }
-
-    fn push(&mut self, name: &[u8], is_dir: bool) {
-        self.bytes.extend_from_slice(name);
-        self.ends.push((self.bytes.len(), is_dir));
-    }
-
-    fn iter(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        let mut start = 0;
-        self.ends.iter().map(move |&(end, is_dir)| {
-            let name = &self.bytes[start..end];
-            start = end;
-            (name, is_dir)
-        })
-    }
-}

@@ -11,7 +11,8 @@ use std::time::Instant;
 use hashbrown::HashMap;
 
 use super::journal::{Journal, Limits, Since};
-use super::settle::{Looked, Names};
+use super::names::Names;
+use super::settle::Looked;
 use super::state::{Listing, NOTHING, State};
 use super::tree::{NodeId, TOP};
 use crate::backend::{Backend, Drained, EnterError, StartError, Time, WatchError};
