@@ -164,6 +164,19 @@ pub fn users_directory() -> PathBuf {
     PathBuf::from(format!("/tmp/treewatch-{}", geteuid()))
 }
 
+/// The git directory that a linked worktree's shares with the others, where the
+/// configuration is; `None` where that is `git_dir` itself (gitrepository-layout(5),
+/// `commondir`; git: setup.c, `get_common_dir_noenv`).
+pub fn common_dir(git_dir: &Path) -> Option<PathBuf> {
+    let text = std::fs::read(git_dir.join("commondir")).ok()?;
+    let ends = |byte: &u8| matches!(byte, b'\n' | b'\r');
+    let end = text.iter().rposition(|byte| !ends(byte))? + 1;
+    git_dir
+        .join(OsStr::from_bytes(&text[..end]))
+        .canonicalize()
+        .ok()
+}
+
 /// What makes a directory a git directory (git: setup.c, `is_git_directory`, less the
 /// content of HEAD).
 fn is_git_directory(dir: &Path) -> bool {

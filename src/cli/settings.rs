@@ -53,7 +53,7 @@ impl<'a> Settings<'a> {
     /// for each single change, has to do then.
     pub fn lock(&self, scope: Scope) -> Option<File> {
         let dir = match (scope, self.worktree) {
-            (Scope::Local, Some(worktree)) => worktree.common_dir()?,
+            (Scope::Local, Some(worktree)) => worktree.common_dir(),
             _ => PathBuf::from(std::env::var_os("HOME")?),
         };
         let dir = File::open(dir).ok()?;

@@ -12,7 +12,7 @@ use nix::unistd::geteuid;
 
 use super::exit;
 use super::problem::Problem;
-use crate::repo::{NoWorktree, Whereabouts};
+use crate::repo::{self, NoWorktree, Whereabouts};
 
 /// A worktree; its top is the working directory.
 pub struct Worktree {
@@ -93,9 +93,8 @@ impl Worktree {
     }
 
     /// The git directory that all linked worktrees share: here the configuration is.
-    pub fn common_dir(&self) -> Option<PathBuf> {
-        let dir = ask(&self.top, &["--git-common-dir"]).ok()?;
-        Some(self.top.join(OsStr::from_bytes(&dir)))
+    pub fn common_dir(&self) -> PathBuf {
+        repo::common_dir(&self.git_dir).unwrap_or_else(|| self.git_dir.clone())
     }
 
     /// Only its owner has a watcher: an error for everybody else.

@@ -31,7 +31,7 @@ mod tests;
 pub mod tracker;
 pub mod tree;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -48,7 +48,7 @@ use crate::backend::notify::Notify;
 #[cfg(target_os = "linux")]
 use crate::config::BackendChoice;
 use crate::config::Config;
-use crate::repo::Whereabouts;
+use crate::repo::{self, Whereabouts};
 use crate::sys;
 use crate::wire::Identity;
 
@@ -152,14 +152,9 @@ pub fn begin(
 }
 
 /// The directories outside the tree whose end is ours as well, and the one that the
-/// configuration is in: for a linked worktree that is another (gitrepository-layout(5),
-/// `commondir`).
+/// configuration is in, where that is another.
 fn guards(git_dir: &Path, files: &Files) -> Vec<Vec<u8>> {
-    let common = std::fs::read(git_dir.join("commondir")).ok();
-    let common = common.and_then(|text| {
-        let path = OsStr::from_bytes(text.trim_ascii_end());
-        git_dir.join(path).canonicalize().ok()
-    });
+    let common = repo::common_dir(git_dir);
     [git_dir, files.dir()]
         .into_iter()
         .chain(common.as_deref())
