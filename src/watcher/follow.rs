@@ -96,3 +96,54 @@ fn next<B: Backend>(tracker: &mut Tracker<B>, pumped: Pumped, token: &[u8]) -> O
     let same = frame.starts_with(token) && frame.get(token.len()) == Some(&0);
     (!same).then_some(frame)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::scripted::{Scripted, world::World};
+    use crate::watcher::clients::Client;
+    use crate::watcher::journal::Limits;
+    use crate::wire::{Identity, Kind, Request, Status};
+    use std::cell::RefCell;
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+    use std::rc::Rc;
+
+    #[test]
+    fn a_follower_without_room_is_told_as_soon_as_there_is_some() {
+        let identity = Identity {
+            dev: 1,
+            ino: 2,
+            mntns: 3,
+        };
+        let world = Rc::new(RefCell::new(World::new(1)));
+        let mut tracker = Tracker::new(Scripted::new(world), Limits::default());
+        let mut clients = Clients::new(identity);
+        let mut others = [Kind::Follow, Kind::Query].map(|kind| {
+            let (mut other, ours) = UnixStream::pair().unwrap();
+            let request = Request {
+                kind,
+                identity,
+                length: 0,
+            };
+            other.write_all(&request.encode()).unwrap();
+            clients.add(Client::new(ours).unwrap());
+            other
+        });
+        clients.begin_following(0);
+        // More than half the room, and not taken.
+        let answer = vec![0; PENDING_MAX * 3 / 4];
+        clients.get_mut(1).answer(Status::Ok, &answer);
+        tell(&mut clients, None, &mut tracker, Pumped::Degraded);
+        assert!(clients.any_waits());
+        // The other one leaves: there is room.
+        let [follower, other] = &mut others;
+        other.shutdown(std::net::Shutdown::Both).unwrap();
+        clients.proceed(1);
+        clients.sweep();
+        tell(&mut clients, None, &mut tracker, Pumped::Degraded);
+        assert!(!clients.any_waits());
+        let mut frame = [0; 64];
+        assert!(follower.read(&mut frame).unwrap() > 0);
+    }
+}
